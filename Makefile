@@ -1,0 +1,42 @@
+# thinwire: `make demo` and `make test` are all a newcomer needs. Everything else is for developers.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+SOURCES = $(shell git ls-files '*.cpp' '*.h')
+
+.PHONY: help deps build demo test bench format tidy asan tsan clean
+
+help:  ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+
+deps:  ## install the packages that are missing (apt)
+	@tools/deps
+
+build: deps  ## build/thinwire and the library
+	@[ -f build/build.ninja ] || cmake --preset release
+	@cmake --build build -j $(JOBS)
+
+demo: build  ## what a thin wire costs: dense all-reduce on 4 workers, four networks
+	@tools/demo
+
+test: build  ## install, build, run all tests
+	@cd build && ctest --output-on-failure -j $(JOBS)
+
+bench: build  ## the measurements behind docs/results
+	@bench/run
+
+format:  ## rewrite the sources in our style
+	@clang-format -i $(SOURCES)
+
+tidy: build  ## clang-tidy; findings are errors
+	@clang-tidy -p build --quiet $(filter %.cpp,$(SOURCES))
+
+asan:  ## engine tests under address and undefined-behaviour sanitizers
+	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS)
+	@cd build-asan && ctest --output-on-failure -j $(JOBS) -L engine
+
+tsan:  ## engine tests under the thread sanitizer
+	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS)
+	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L engine
+
+clean:
+	@rm -rf build build-asan build-tsan

@@ -1,0 +1,17 @@
+# One interface target carries the warnings and sanitizers of our own code.
+option(THINWIRE_WERROR "Treat warnings as errors" OFF)
+set(THINWIRE_SANITIZE "" CACHE STRING "Sanitizers, such as address,undefined or thread")
+
+add_library(thinwire_warnings INTERFACE)
+target_compile_options(thinwire_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow=local -Wnon-virtual-dtor
+  $<$<BOOL:${THINWIRE_WERROR}>:-Werror>)
+
+if(THINWIRE_SANITIZE)
+  if(THINWIRE_SANITIZE MATCHES "thread" AND THINWIRE_SANITIZE MATCHES "address")
+    message(FATAL_ERROR "THINWIRE_SANITIZE: thread and address exclude each other")
+  endif()
+  add_compile_options(-fsanitize=${THINWIRE_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${THINWIRE_SANITIZE})
+endif()

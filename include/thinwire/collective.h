@@ -1,0 +1,71 @@
+// Collectives: free functions that every rank of a transport calls together, in the same order.
+// docs/algorithms.md gives the rounds and bytes of each. The result is the same, bit for bit, on
+// every rank, transport and run. Nothing is allocated once a lane has seen the largest call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "thinwire/transport.h"
+
+namespace thinwire {
+
+// How an all-reduce travels. `automatic` picks the cheaper one from the size and the number of
+// ranks alone, so that all ranks agree.
+enum class Route {
+  automatic,
+  ring,      // 2 (P-1)/P of the data per rank, pipelined in chunks: for large data
+  doubling,  // log2 P rounds with all of the data: for small data
+};
+
+// data[i] becomes the sum over all ranks. Integer sums wrap.
+void allreduce_sum(Transport& wire, MutFloats data, Route route = Route::automatic);
+void allreduce_sum(Transport& wire, std::span<std::uint8_t> data, Route route = Route::automatic);
+void allreduce_sum(Transport& wire, std::span<std::uint16_t> data, Route route = Route::automatic);
+void allreduce_sum(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
+void allreduce_sum(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
+
+void allreduce_max(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
+void allreduce_max(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
+void allreduce_min(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
+void allreduce_min(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
+void allreduce_and(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
+void allreduce_and(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
+
+// Elements [begin, end) of n that rank owns when n elements are dealt out evenly, the first ranks
+// getting one more.
+struct Share {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const noexcept { return end - begin; }
+};
+Share share_of(std::size_t n, int rank, int size) noexcept;
+
+// data[share_of(n, rank)] becomes the sum over all ranks; the rest of data is left in an
+// unspecified state.
+void reduce_scatter_sum(Transport& wire, MutFloats data);
+
+// `all` holds size() pieces of equal length in rank order; mine is copied to its place.
+void allgather(Transport& wire, Bytes mine, MutBytes all);
+
+// Pieces of any length: `all` becomes their concatenation and lengths[r] the length of rank r's.
+void allgather(Transport& wire, Bytes mine, Payload& all, std::span<std::uint64_t> lengths);
+
+// data of `root` reaches every rank.
+void broadcast(Transport& wire, MutBytes data, int root = 0);
+
+// Returns on no rank before it was called on every rank.
+void barrier(Transport& wire);
+
+// Merges two values into out (which is empty, with capacity): `lower` holds the contribution of the
+// lower ranks. Must be a function of its operands alone; need not be associative.
+using Merge = std::function<void(Bytes lower, Bytes higher, Payload& out)>;
+
+// Merges the values of all ranks pairwise; afterwards every rank holds the same one. No value may
+// be longer than max_bytes. The butterfly takes log2 P rounds (two more if P is no power of two) in
+// which all ranks work; the tree reduces to rank 0 and broadcasts.
+void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
+void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
+
+}  // namespace thinwire

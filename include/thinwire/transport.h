@@ -1,0 +1,161 @@
+// How bytes get from rank to rank: one interface over threads, Gloo, MPI and a simulator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/buffer.h"
+#include "thinwire/error.h"
+
+namespace thinwire {
+
+// Labels a stream of messages between two ranks. Values below kTagLimit are free for use.
+enum class Tag : std::uint32_t {};
+inline constexpr std::uint32_t kTagLimit = 1u << 16;
+
+inline constexpr int kAnyRank = -1;
+
+// Whether a receive knows the length of what will come. An exact receive lets the bytes flow as
+// soon as it is posted; one of unknown length first has to learn it.
+enum class Fit { exact, at_most };
+
+struct Received {
+  int from = kAnyRank;
+  std::size_t bytes = 0;
+};
+
+// A posted operation, to be given to Transport::wait exactly once. Its memory belongs to the
+// transport until then.
+struct Pending {
+  enum class Kind : std::uint8_t { send, receive };
+  Kind kind = Kind::send;
+  Fit fit = Fit::exact;
+  Tag tag{};
+  int peer = kAnyRank;
+  std::size_t bytes = 0;     // length of the message, or of the room for it
+  std::uint32_t ticket = 0;  // the transport's own name for the operation
+};
+
+// Bytes and messages of one rank, all lanes together. Payload as handed to the transport; framing
+// below it (TCP, Ethernet) is not included.
+struct Traffic {
+  std::atomic<std::uint64_t> bytes_sent{0};
+  std::atomic<std::uint64_t> bytes_received{0};
+  std::atomic<std::uint64_t> messages_sent{0};
+  std::atomic<std::uint64_t> messages_received{0};
+};
+
+// A background task. Destroying it joins it; only join() reports what it threw.
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual bool finished() const noexcept = 0;
+  virtual void join() = 0;  // waits, then rethrows what the task threw, once
+};
+
+// Time and concurrency: real on real transports, virtual on the simulator.
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  virtual Seconds now() const = 0;
+  virtual void sleep(Seconds duration) = 0;
+  virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
+};
+Runtime& system_runtime();  // the steady clock and std::thread
+
+// One Transport belongs to one thread at a time; another thread takes its own lane().
+//
+// Messages with the same (from, to, tag, lane) arrive in the order sent. A send may wait until the
+// receiver asks for the message (rendezvous), so two ranks that send to each other before they
+// receive can deadlock: post both, or use exchange. Every wait has a deadline.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  const std::string& host(int rank) const { return hosts_.at(static_cast<std::size_t>(rank)); }
+  const std::vector<std::string>& hosts() const noexcept { return hosts_; }
+  const Traffic& traffic() const noexcept { return *traffic_; }
+
+  // How long a peer may be silent before an operation fails. Long messages travel in pieces, each
+  // with this deadline, so that a slow link is not mistaken for a dead one.
+  void set_timeout(Seconds timeout);
+  Seconds timeout() const noexcept { return timeout_; }
+
+  Pending post_send(int to, Tag tag, Bytes message);
+  Pending post_recv(int from, Tag tag, MutBytes into, Fit fit = Fit::exact);
+  Received wait(const Pending& operation);
+
+  void send(int to, Tag tag, Bytes message);
+  // At most into.size() bytes; from may be kAnyRank. WireError if the message does not fit.
+  Received recv(int from, Tag tag, MutBytes into);
+  // Sends and receives at once; the only safe swap. `in` may be larger than what comes.
+  Received exchange(int to, Bytes out, int from, MutBytes in, Tag tag);
+
+  // Another stream between the same ranks, for another thread. Collective: the n-th call on each
+  // rank gives the n-th lane.
+  std::unique_ptr<Transport> lane();
+
+  Seconds now() const { return runtime_.now(); }
+  void sleep(Seconds duration) { runtime_.sleep(duration); }
+  std::unique_ptr<Task> launch(std::function<void()> work);
+  Runtime& runtime() const noexcept { return runtime_; }
+
+  // Memory for collectives on this lane: it grows and is reused, so that a second call allocates
+  // nothing. Valid until the next call.
+  MutBytes scratch(std::size_t bytes);
+
+ protected:
+  // What an engine knows when an operation fails; wait() adds who, what, how far and how long.
+  struct DeadlinePassed {
+    std::size_t bytes_done = 0;
+  };
+  struct PeerLost {
+    int peer = kAnyRank;
+    std::string reason;
+    std::size_t bytes_done = 0;
+  };
+  struct WrongSize {  // more than fits; wait() itself notices less than an exact receive expects
+    int from = kAnyRank;
+    std::size_t bytes = 0;
+  };
+
+  Transport(int rank, std::vector<std::string> hosts, Runtime& runtime);
+  // A further lane of `first`, sharing its traffic counters and timeout.
+  explicit Transport(const Transport& first, Runtime& runtime);
+
+ private:
+  virtual std::uint32_t do_post_send(int to, Tag tag, Bytes message) = 0;
+  virtual std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) = 0;
+  virtual Received do_wait(const Pending& operation, Seconds timeout) = 0;
+  // After a failure: lets go of the memory of every operation that is still posted.
+  virtual void do_cancel() noexcept = 0;
+  virtual std::unique_ptr<Transport> do_lane() = 0;
+
+  void check(int peer, Tag tag, bool any_allowed) const;
+  [[noreturn]] void fail(std::exception_ptr failure);
+  void count(const Pending& operation, const Received& received) noexcept;
+  std::string describe(const Pending& operation) const;
+  std::string name(int rank) const;  // "rank 2 (hostname)"
+
+  int rank_;
+  int size_;
+  std::vector<std::string> hosts_;
+  Runtime& runtime_;
+  Seconds timeout_{60};
+  // Shared by the lanes of a rank, which may outlive one another.
+  std::shared_ptr<Traffic> traffic_;
+  Payload scratch_;
+  std::exception_ptr failure_;  // what ended this lane; thrown again by every later call
+};
+
+}  // namespace thinwire

@@ -1,0 +1,38 @@
+#include "base/bytes.h"
+
+#include <fmt/format.h>
+
+namespace thinwire {
+
+void ByteWriter::put_text(std::string_view text) {
+  put(static_cast<std::uint32_t>(text.size()));
+  put(std::as_bytes(std::span(text)));
+}
+
+Bytes ByteReader::take(std::size_t bytes) {
+  if (bytes > left()) {
+    throw WireError(fmt::format("{}: truncated at byte {}: {} more needed, {} left", what_, at_,
+                                bytes, left()));
+  }
+  const Bytes taken = in_.subspan(at_, bytes);
+  at_ += bytes;
+  return taken;
+}
+
+std::string ByteReader::get_text(std::size_t longest) {
+  const auto length = get<std::uint32_t>();
+  if (length > longest) {
+    throw WireError(fmt::format("{}: a text of {} bytes at byte {}, at most {} allowed", what_,
+                                length, at_ - sizeof length, longest));
+  }
+  const Bytes raw = take(length);
+  return {reinterpret_cast<const char*>(raw.data()), raw.size()};
+}
+
+void ByteReader::expect_end() const {
+  if (left() != 0) {
+    throw WireError(fmt::format("{}: {} bytes too many after byte {}", what_, left(), at_));
+  }
+}
+
+}  // namespace thinwire

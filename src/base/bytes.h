@@ -1,0 +1,61 @@
+// Little-endian writing, and reading that checks every bound: the only way foreign bytes are read.
+#pragma once
+
+#include <bit>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "thinwire/buffer.h"
+#include "thinwire/error.h"
+
+namespace thinwire {
+
+static_assert(std::endian::native == std::endian::little, "thinwire's wire order is little-endian");
+
+class ByteWriter {
+ public:
+  explicit ByteWriter(Payload& out) : out_(out) {}
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  void put(T value) {
+    const auto* raw = reinterpret_cast<const std::byte*>(&value);
+    out_.insert(out_.end(), raw, raw + sizeof value);
+  }
+  void put(Bytes bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+  // Length (u32) and characters.
+  void put_text(std::string_view text);
+
+ private:
+  Payload& out_;
+};
+
+// Every get throws WireError, naming `what` and the offset, rather than read past the end.
+class ByteReader {
+ public:
+  ByteReader(Bytes in, std::string_view what) : in_(in), what_(what) {}
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  T get() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  Bytes take(std::size_t bytes);
+  // Throws if the text is longer than `longest` characters.
+  std::string get_text(std::size_t longest);
+
+  std::size_t left() const noexcept { return in_.size() - at_; }
+  // Throws if bytes remain: a message that is longer than its contents is not ours.
+  void expect_end() const;
+
+ private:
+  Bytes in_;
+  std::string_view what_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,48 @@
+// The transport laws on the engines that run in one process, bare and wrapped.
+// The same laws run on gloo and mpi with real processes in tests/process_test.cpp.
+#include <gtest/gtest.h>
+
+#include "tests/laws.h"
+#include "thinwire/engines.h"
+
+namespace thinwire {
+namespace {
+
+struct Case {
+  std::string name;
+  std::string_view engine;
+  std::optional<Network> network;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (const Engine& engine : engines()) {
+    if (!engine.in_process) continue;
+    out.push_back({std::string(engine.name), engine.name, std::nullopt});
+    if (engine.name == "threads") {
+      out.push_back({"shaped", engine.name, Network{20e9, Seconds(100e-6)}});
+    }
+  }
+  return out;
+}
+
+class TransportLaw : public testing::TestWithParam<std::tuple<Case, laws::Law>> {};
+
+TEST_P(TransportLaw, Holds) {
+  const auto& [setting, law] = GetParam();
+  JoinOptions options;
+  options.size = law.ranks;
+  options.network = setting.network;
+  run_workers(setting.engine, options, law.check);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TransportLaw,
+    testing::Combine(testing::ValuesIn(cases()),
+                     testing::ValuesIn(laws::all().begin(), laws::all().end())),
+    [](const auto& law) {
+      return std::get<0>(law.param).name + "_" + std::string(std::get<1>(law.param).name);
+    });
+
+}  // namespace
+}  // namespace thinwire

@@ -1,0 +1,160 @@
+// The non-virtual shell of every transport: checks arguments, counts bytes, words the errors.
+#include "thinwire/transport.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace thinwire {
+namespace {
+
+std::string mebibytes(std::size_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} bytes", bytes);
+  return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+}  // namespace
+
+Transport::Transport(int rank, std::vector<std::string> hosts, Runtime& runtime)
+    : rank_(rank),
+      size_(static_cast<int>(hosts.size())),
+      hosts_(std::move(hosts)),
+      runtime_(runtime),
+      traffic_(std::make_shared<Traffic>()) {}
+
+Transport::Transport(const Transport& first, Runtime& runtime)
+    : rank_(first.rank_),
+      size_(first.size_),
+      hosts_(first.hosts_),
+      runtime_(runtime),
+      timeout_(first.timeout_),
+      traffic_(first.traffic_) {}
+
+void Transport::set_timeout(Seconds timeout) {
+  if (!(timeout > Seconds(0))) throw ConfigError("the timeout must be more than 0 seconds");
+  timeout_ = timeout;
+}
+
+void Transport::check(int peer, Tag tag, bool any_allowed) const {
+  if (failure_) std::rethrow_exception(failure_);
+  const bool known = (peer >= 0 && peer < size_ && peer != rank_) || (any_allowed && size_ > 1 &&
+                                                                      peer == kAnyRank);
+  if (!known) {
+    throw std::logic_error(
+        fmt::format("rank {} of {} cannot exchange messages with rank {}", rank_, size_, peer));
+  }
+  // Wrappers use the range above kTagLimit for their own messages.
+  if (static_cast<std::uint32_t>(tag) >= 2 * kTagLimit) {
+    throw std::logic_error(fmt::format("tag {} is too large", static_cast<std::uint32_t>(tag)));
+  }
+}
+
+Pending Transport::post_send(int to, Tag tag, Bytes message) {
+  check(to, tag, false);
+  Pending operation{Pending::Kind::send, Fit::exact, tag, to, message.size(), 0};
+  operation.ticket = do_post_send(to, tag, message);
+  return operation;
+}
+
+Pending Transport::post_recv(int from, Tag tag, MutBytes into, Fit fit) {
+  check(from, tag, true);
+  Pending operation{Pending::Kind::receive, fit, tag, from, into.size(), 0};
+  operation.ticket = do_post_recv(from, tag, into, fit);
+  return operation;
+}
+
+Received Transport::wait(const Pending& operation) {
+  if (failure_) std::rethrow_exception(failure_);
+  const Seconds start = now();
+  const auto waited = [&] { return (now() - start).count(); };
+  try {
+    const Received received = do_wait(operation, timeout_);
+    if (operation.kind == Pending::Kind::receive && operation.fit == Fit::exact &&
+        received.bytes != operation.bytes) {
+      throw WrongSize{received.from, received.bytes};
+    }
+    count(operation, received);
+    return received;
+  } catch (const DeadlinePassed& late) {
+    fail(std::make_exception_ptr(TransportError(
+        TransportError::Kind::deadline, operation.peer,
+        fmt::format("{}: no progress for {:.1f} s while {} (waited {:.1f} s, {} of {} done). If "
+                    "the peer is alive and the network that slow, raise --timeout; if not, the "
+                    "peer's own output tells more.",
+                    name(rank_), timeout_.count(), describe(operation), waited(),
+                    mebibytes(late.bytes_done), mebibytes(operation.bytes)))));
+  } catch (const PeerLost& lost) {
+    fail(std::make_exception_ptr(TransportError(
+        TransportError::Kind::lost, lost.peer,
+        fmt::format("{}: lost {} while {} (waited {:.1f} s, {} of {} done): {}. The output of rank "
+                    "{} tells why it ended.",
+                    name(rank_), name(lost.peer), describe(operation), waited(),
+                    mebibytes(lost.bytes_done), mebibytes(operation.bytes), lost.reason,
+                    lost.peer))));
+  } catch (const WrongSize& message) {
+    fail(std::make_exception_ptr(WireError(
+        fmt::format("{}: while {}: {} sent {} where {} were expected. All ranks must run the same "
+                    "version, model and options.",
+                    name(rank_), describe(operation), name(message.from),
+                    mebibytes(message.bytes), mebibytes(operation.bytes)))));
+  } catch (const Error&) {  // of a transport that this one wraps
+    fail(std::current_exception());
+  }
+}
+
+void Transport::fail(std::exception_ptr failure) {
+  failure_ = failure;
+  do_cancel();
+  std::rethrow_exception(failure);
+}
+
+void Transport::count(const Pending& operation, const Received& received) noexcept {
+  if (operation.kind == Pending::Kind::send) {
+    traffic_->bytes_sent += operation.bytes;
+    traffic_->messages_sent += 1;
+  } else {
+    traffic_->bytes_received += received.bytes;
+    traffic_->messages_received += 1;
+  }
+}
+
+std::string Transport::name(int rank) const {
+  if (rank == kAnyRank) return "any rank";
+  return fmt::format("rank {} ({})", rank, host(rank));
+}
+
+std::string Transport::describe(const Pending& operation) const {
+  const bool sending = operation.kind == Pending::Kind::send;
+  return fmt::format("{} {} {}", sending ? "sending" : "receiving", sending ? "to" : "from",
+                     name(operation.peer));
+}
+
+void Transport::send(int to, Tag tag, Bytes message) { wait(post_send(to, tag, message)); }
+
+Received Transport::recv(int from, Tag tag, MutBytes into) {
+  return wait(post_recv(from, tag, into, Fit::at_most));
+}
+
+Received Transport::exchange(int to, Bytes out, int from, MutBytes in, Tag tag) {
+  const Pending incoming = post_recv(from, tag, in, Fit::at_most);
+  const Pending outgoing = post_send(to, tag, out);
+  const Received received = wait(incoming);
+  wait(outgoing);
+  return received;
+}
+
+std::unique_ptr<Transport> Transport::lane() {
+  if (failure_) std::rethrow_exception(failure_);
+  return do_lane();
+}
+
+std::unique_ptr<Task> Transport::launch(std::function<void()> work) {
+  return runtime_.launch(std::move(work));
+}
+
+MutBytes Transport::scratch(std::size_t bytes) {
+  if (scratch_.size() < bytes) scratch_.resize(bytes);
+  return MutBytes(scratch_).first(bytes);
+}
+
+}  // namespace thinwire
