@@ -1,0 +1,93 @@
+// One rank that checks one law:
+//   law_worker ENGINE LAW [--rank R] [--size P] [--master HOST:PORT] [--timeout S]
+//              [--network BW,LAT] [--fault SPEC]
+// Exits 0 if the law holds; prints the error and exits 1 if it does not; exits 2 on bad usage.
+// The size is the law's own unless told; on `mpi` the rank is the one that mpirun gave.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "tests/laws.h"
+
+namespace thinwire {
+namespace {
+
+using Flags = std::map<std::string, std::string, std::less<>>;
+
+Flags parse_flags(std::span<char*> words) {
+  static constexpr std::string_view kKnown[] = {"--rank",    "--size",    "--master",
+                                                "--timeout", "--network", "--fault"};
+  Flags flags;
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    if (std::ranges::find(kKnown, std::string_view(words[i])) == std::end(kKnown)) {
+      throw ConfigError(fmt::format("law_worker does not know '{}'", words[i]));
+    }
+    if (i + 1 == words.size()) throw ConfigError(fmt::format("{} needs a value", words[i]));
+    flags[words[i]] = words[i + 1];
+  }
+  return flags;
+}
+
+int integer(std::string_view name, std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    throw ConfigError(fmt::format("{} needs an integer, not '{}'", name, text));
+  }
+  return value;
+}
+
+int launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    if (const char* value = std::getenv(name)) return integer(name, value);
+  }
+  return 0;
+}
+
+JoinOptions join_options(std::string_view engine, const laws::Law& law, const Flags& flags) {
+  JoinOptions options;
+  options.size = law.ranks;
+  options.join_timeout = Seconds(10);
+  options.timeout = Seconds(20);
+  if (engine == "mpi") options.rank = launched_rank();
+  for (const auto& [name, value] : flags) {
+    if (name == "--rank") options.rank = integer(name, value);
+    if (name == "--size") options.size = integer(name, value);
+    if (name == "--timeout") options.timeout = options.join_timeout = Seconds(std::stod(value));
+    if (name == "--network") options.network = Network::parse(value);
+    if (name == "--fault") options.fault = value;
+    if (name == "--master") {
+      const std::size_t colon = value.rfind(':');
+      if (colon == std::string::npos) throw ConfigError("--master needs HOST:PORT");
+      options.master_host = value.substr(0, colon);
+      options.master_port = static_cast<std::uint16_t>(integer(name, value.substr(colon + 1)));
+    }
+  }
+  return options;
+}
+
+int run(std::span<char*> words) {
+  if (words.size() < 3) {
+    std::fprintf(stderr, "usage: law_worker ENGINE LAW [--rank R] [--size P] ...\n");
+    return 2;
+  }
+  try {
+    const laws::Law& law = laws::find(words[2]);
+    run_workers(words[1], join_options(words[1], law, parse_flags(words.subspan(3))), law.check);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "law_worker: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
+
+int main(int argc, char** argv) {
+  return thinwire::run(std::span(argv, static_cast<std::size_t>(argc)));
+}
