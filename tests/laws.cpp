@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -72,8 +73,8 @@ void tags(Transport& wire) {
 
 // Every size arrives whole, into a room of the exact size and into a larger one.
 void sizes(Transport& wire) {
-  const std::size_t kSizes[] = {0,    1,    7,       1007,          1008,         1009,    4096,
-                                4097, 1u << 16, (1u << 22) - 1, (1u << 22) + 1, 64u << 20};
+  const std::size_t kSizes[] = {0,    1,    7,        1007,           1008,           1009,
+                                4096, 4097, 1u << 16, (1u << 22) - 1, (1u << 22) + 1, 64u << 20};
   Payload room;
   for (const std::size_t bytes : kSizes) {
     const Payload expected = message(0, bytes, bytes);
@@ -132,7 +133,9 @@ void pipeline(Transport& wire) {
 // A receive from any rank takes every message once and says whose it is.
 void any_rank(Transport& wire) {
   constexpr std::size_t kEach = 20;
-  const auto bytes = [](int rank, std::size_t i) { return i * 997 * static_cast<std::size_t>(rank); };
+  const auto bytes = [](int rank, std::size_t i) {
+    return i * 997 * static_cast<std::size_t>(rank);
+  };
   if (wire.rank() != 0) {
     for (std::size_t i = 0; i < kEach; ++i) {
       wire.send(0, kTag, message(wire.rank(), i, bytes(wire.rank(), i)));
@@ -148,7 +151,8 @@ void any_rank(Transport& wire) {
     require(std::ranges::equal(MutBytes(room).first(got.bytes), message(got.from, i, got.bytes)),
             "any rank: damaged");
   }
-  for (int rank = 1; rank < wire.size(); ++rank) require(seen[rank] == kEach, "a sender is missing");
+  for (int rank = 1; rank < wire.size(); ++rank)
+    require(seen[rank] == kEach, "a sender is missing");
 }
 
 // Two lanes carry messages of the same tag at the same time, on two threads, without mixing them.
@@ -219,8 +223,7 @@ void wrong_size(Transport& wire) {
   }
   Payload room(1000);
   const auto fit = wire.rank() == 1 ? Fit::exact : Fit::at_most;
-  const auto error =
-      must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, fit)); });
+  const auto error = must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, fit)); });
   require(std::string(error.what()).find("rank 0") != std::string::npos, error.what());
 }
 
@@ -248,18 +251,36 @@ void huge(Transport& wire) {
   }
 }
 
+void chat(Transport& wire) {
+  const int next = (wire.rank() + 1) % wire.size();
+  const int last = (wire.rank() + wire.size() - 1) % wire.size();
+  const Seconds start = wire.now();
+  Payload out(100'000), in(100'000);
+  for (std::size_t i = 0; wire.now() - start < Seconds(60); ++i) {
+    wire.exchange(next, out, last, in, kTag);
+    if (i == 3) {
+      std::puts("chatting");
+      std::fflush(stdout);
+    }
+  }
+}
+
+const Law kChatter{"chatter", 4, chat};
 const Law kLaws[] = {
-    {"order", 2, order},         {"tags", 2, tags},         {"sizes", 2, sizes},
-    {"exchange", 4, exchange},   {"pipeline", 2, pipeline}, {"any_rank", 4, any_rank},
-    {"lanes", 2, lanes},         {"tasks", 2, tasks},       {"deadline", 3, deadline},
-    {"wrong_size", 3, wrong_size}, {"alone", 1, alone},     {"huge", 2, huge},
+    {"order", 2, order},           {"tags", 2, tags},         {"sizes", 2, sizes},
+    {"exchange", 4, exchange},     {"pipeline", 2, pipeline}, {"any_rank", 4, any_rank},
+    {"lanes", 2, lanes},           {"tasks", 2, tasks},       {"deadline", 3, deadline},
+    {"wrong_size", 3, wrong_size}, {"alone", 1, alone},       {"huge", 2, huge},
 };
 
 }  // namespace
 
 std::span<const Law> all() { return kLaws; }
 
+const Law& chatter() { return kChatter; }
+
 const Law& find(std::string_view name) {
+  if (name == kChatter.name) return kChatter;
   const auto found = std::ranges::find(kLaws, name, &Law::name);
   if (found == std::end(kLaws)) throw ConfigError(fmt::format("no law '{}'", name));
   return *found;

@@ -15,6 +15,10 @@ struct Law {
 };
 
 std::span<const Law> all();
+// Not a law but a scene for tests that kill a rank: four ranks talk to their neighbours in a ring
+// until an error ends it (or a minute has passed). Each prints "chatting" once it does.
+const Law& chatter();
+// A law, or the scene, by name.
 const Law& find(std::string_view name);
 
 }  // namespace thinwire::laws

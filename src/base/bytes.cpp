@@ -4,6 +4,13 @@
 
 namespace thinwire {
 
+void ByteWriter::put(Bytes bytes) {
+  if (bytes.empty()) return;
+  const std::size_t end = out_.size();
+  out_.resize(end + bytes.size());
+  std::memcpy(out_.data() + end, bytes.data(), bytes.size());
+}
+
 void ByteWriter::put_text(std::string_view text) {
   put(static_cast<std::uint32_t>(text.size()));
   put(std::as_bytes(std::span(text)));

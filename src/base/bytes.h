@@ -19,12 +19,9 @@ class ByteWriter {
   explicit ByteWriter(Payload& out) : out_(out) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T>
-  void put(T value) {
-    const auto* raw = reinterpret_cast<const std::byte*>(&value);
-    out_.insert(out_.end(), raw, raw + sizeof value);
-  }
-  void put(Bytes bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+  requires std::is_arithmetic_v<T>
+  void put(T value) { put(std::as_bytes(std::span(&value, 1))); }
+  void put(Bytes bytes);
   // Length (u32) and characters.
   void put_text(std::string_view text);
 
@@ -38,8 +35,7 @@ class ByteReader {
   ByteReader(Bytes in, std::string_view what) : in_(in), what_(what) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T>
-  T get() {
+  requires std::is_arithmetic_v<T> T get() {
     T value;
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;

@@ -1,6 +1,5 @@
 #include "thinwire/engines.h"
 
-
 #include <algorithm>
 
 #include "thinwire/spec.h"

@@ -37,8 +37,8 @@ void Transport::set_timeout(Seconds timeout) {
 
 void Transport::check(int peer, Tag tag, bool any_allowed) const {
   if (failure_) std::rethrow_exception(failure_);
-  const bool known = (peer >= 0 && peer < size_ && peer != rank_) || (any_allowed && size_ > 1 &&
-                                                                      peer == kAnyRank);
+  const bool known = (peer >= 0 && peer < size_ && peer != rank_) ||
+                     (any_allowed && size_ > 1 && peer == kAnyRank);
   if (!known) {
     throw std::logic_error(
         fmt::format("rank {} of {} cannot exchange messages with rank {}", rank_, size_, peer));
@@ -95,8 +95,8 @@ Received Transport::wait(const Pending& operation) {
     fail(std::make_exception_ptr(WireError(
         fmt::format("{}: while {}: {} sent {} where {} were expected. All ranks must run the same "
                     "version, model and options.",
-                    name(rank_), describe(operation), name(message.from),
-                    mebibytes(message.bytes), mebibytes(operation.bytes)))));
+                    name(rank_), describe(operation), name(message.from), mebibytes(message.bytes),
+                    mebibytes(operation.bytes)))));
   } catch (const Error&) {  // of a transport that this one wraps
     fail(std::current_exception());
   }

@@ -1,0 +1,79 @@
+#include "transport/interface.h"
+
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "thinwire/error.h"
+#include "transport/socket.h"
+
+namespace thinwire {
+namespace {
+
+struct LocalAddress {
+  std::string interface;
+  std::string address;
+  bool ipv4;
+};
+
+// Addresses of interfaces that are up, IPv4 first.
+std::vector<LocalAddress> local_addresses() {
+  ifaddrs* raw = nullptr;
+  if (getifaddrs(&raw) != 0) throw std::system_error(errno, std::generic_category(), "getifaddrs");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, freeifaddrs);
+  std::vector<LocalAddress> found;
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    char text[NI_MAXHOST];
+    if (getnameinfo(entry->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) {
+      found.push_back({entry->ifa_name, text, family == AF_INET});
+    }
+  }
+  std::stable_partition(found.begin(), found.end(), [](const auto& a) { return a.ipv4; });
+  return found;
+}
+
+}  // namespace
+
+std::string address_for_peers(const std::string& wanted, const std::string& master_host) {
+  if (wanted.empty()) {
+    try {
+      return local_address_towards(master_host);
+    } catch (const std::system_error& error) {
+      throw TransportError(
+          TransportError::Kind::join, 0,
+          fmt::format("no way to the master '{}': {}. Check the address (--master HOST:PORT or "
+                      "MASTER_ADDR) and that the network is up.",
+                      master_host, error.what()));
+    }
+  }
+  const std::vector<LocalAddress> here = local_addresses();
+  for (std::size_t begin = 0; begin <= wanted.size();) {
+    const std::size_t end = std::min(wanted.find(',', begin), wanted.size());
+    const std::string name = wanted.substr(begin, end - begin);
+    for (const LocalAddress& a : here) {
+      if (name == a.interface || name == a.address) return a.address;
+    }
+    begin = end + 1;
+  }
+  std::string known;
+  for (const LocalAddress& a : here) {
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", a.interface, a.address);
+  }
+  throw ConfigError(fmt::format(
+      "interface '{}' (--interface or GLOO_SOCKET_IFNAME) is not up on this machine; there are: "
+      "{}. Leave it out to use the one that routes to the master.",
+      wanted, known));
+}
+
+}  // namespace thinwire

@@ -1,0 +1,245 @@
+#include "transport/membership.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/bytes.h"
+
+namespace thinwire {
+namespace {
+
+constexpr Seconds kSendTimeout{5};
+
+std::string this_host() {
+  char name[256] = "unknown host";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+TransportError cannot_join(const JoinOptions& options, int peer, std::string_view reason) {
+  return {TransportError::Kind::join, peer,
+          fmt::format("rank {} ({}) cannot join the group of {} at {}:{}: {}", options.rank,
+                      this_host(), options.size, options.master_host, options.master_port, reason)};
+}
+
+Socket listen_as_master(const JoinOptions& options) {
+  if (options.master_socket >= 0) return Socket(options.master_socket);
+  try {
+    return listen_at(options.master_host, options.master_port);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::address_in_use) {
+      throw cannot_join(options, 0,
+                        "the port is in use, perhaps by another job. Choose another with --master "
+                        "HOST:PORT or MASTER_PORT, the same on every rank.");
+    }
+    if (error.code() == std::errc::address_not_available) {
+      throw cannot_join(options, 0,
+                        "that is no address of this machine, but rank 0 has to listen there. Start "
+                        "rank 0 on the master, or name this machine in --master or MASTER_ADDR.");
+    }
+    throw cannot_join(options, 0, error.what());
+  }
+}
+
+// Rank 0 may start later than the others: an absent master is asked again until the deadline.
+Socket connect_to_master(const JoinOptions& options, Deadline deadline) {
+  auto pause = std::chrono::milliseconds(20);
+  while (true) {
+    try {
+      return connect_to(options.master_host, options.master_port, deadline);
+    } catch (const std::system_error& error) {
+      if (milliseconds_left(deadline) == 0) {
+        throw cannot_join(options, 0,
+                          fmt::format("no answer from the master for {:.0f} s ({}). Is rank 0 "
+                                      "running there, and the port open in the firewall?",
+                                      options.join_timeout.count(), error.code().message()));
+      }
+    }
+    std::this_thread::sleep_for(
+        std::min(pause, std::chrono::milliseconds(milliseconds_left(deadline))));
+    pause = std::min(pause * 2, std::chrono::milliseconds(500));
+  }
+}
+
+}  // namespace
+
+Membership::Membership(const JoinOptions& options) {
+  join(options);
+  watcher_ = std::jthread([this] { watch(); });
+}
+
+Membership::~Membership() {
+  stop_.ring();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void Membership::join(const JoinOptions& options) {
+  const Deadline deadline = deadline_in(options.join_timeout);
+  if (options.rank == 0) {
+    server_ = std::make_unique<RendezvousServer>(listen_as_master(options), options.size,
+                                                 options.join_timeout);
+  }
+  socket_ = connect_to_master(options, deadline);
+  try {
+    greet(options, deadline);
+  } catch (const WireError& error) {
+    throw cannot_join(options, 0,
+                      fmt::format("what answers there is not thinwire, or it ended ({}). Choose "
+                                  "another port with --master HOST:PORT.",
+                                  error.what()));
+  } catch (const std::system_error& error) {
+    throw cannot_join(options, 0, error.what());
+  }
+}
+
+void Membership::greet(const JoinOptions& options, Deadline deadline) {
+  Payload hello;
+  ByteWriter writer(hello);
+  writer.put(static_cast<std::uint8_t>(Meeting::hello));
+  writer.put(kMeetingMagic);
+  writer.put(kMeetingVersion);
+  writer.put(static_cast<std::uint32_t>(options.rank));
+  writer.put(static_cast<std::uint32_t>(options.size));
+  writer.put_text(this_host());
+  send_frame(socket_, hello, deadline);
+
+  // The server ends the wait by itself and knows who is missing; this side is only more patient.
+  const auto answer = read_frame(socket_, reader_, deadline + std::chrono::seconds(2));
+  if (!answer) throw WireError("no answer to the greeting");
+  ByteReader reader(*answer, "rendezvous answer");
+  const auto kind = static_cast<Meeting>(reader.get<std::uint8_t>());
+  if (kind == Meeting::refuse) {
+    reader.get<std::uint32_t>();
+    throw cannot_join(options, -1, reader.get_text(kLongestMeetingText));
+  }
+  if (kind != Meeting::welcome) throw WireError("an unexpected answer to the greeting");
+  for (int rank = 0; rank < options.size; ++rank) {
+    hosts_.push_back(reader.get_text(kLongestMeetingText));
+  }
+  reader.expect_end();
+}
+
+void Membership::watch() {
+  const auto report_master = [&](std::string_view reason) {
+    const std::lock_guard lock(mutex_);
+    if (!lost_ && !farewell_) lost_ = Loss{0, std::string(reason)};
+  };
+  for (bool open = true; open;) {
+    pollfd entries[] = {{stop_.fd(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}};
+    if (poll(entries, 2, -1) < 0) continue;
+    if (entries[0].revents != 0) return;
+    open = reader_.fill(socket_);
+    try {
+      while (const auto message = reader_.next()) handle(*message);
+    } catch (const WireError& error) {
+      report_master(fmt::format("it sent what we do not understand ({})", error.what()));
+      open = false;
+    }
+    if (!open) report_master("its process ended or its machine is gone");
+
+    std::function<void()> callback;
+    {
+      const std::lock_guard lock(mutex_);
+      if (lost_) callback = callback_;
+    }
+    changed_.notify_all();
+    if (callback) callback();
+  }
+}
+
+void Membership::handle(Bytes message) {
+  ByteReader reader(message, "rendezvous message");
+  const auto kind = static_cast<Meeting>(reader.get<std::uint8_t>());
+  const std::lock_guard lock(mutex_);
+  if (kind == Meeting::value) {
+    const std::string key = reader.get_text(kLongestMeetingText);
+    const Bytes value = reader.take(reader.left());
+    values_[key].assign(value.begin(), value.end());
+  } else if (kind == Meeting::left) {
+    left_.insert(static_cast<int>(reader.get<std::uint32_t>()));
+  } else if (kind == Meeting::lost) {
+    const int rank = static_cast<int>(reader.get<std::uint32_t>());
+    if (rank < 0 || rank >= static_cast<int>(hosts_.size())) throw WireError("no such rank");
+    if (!lost_) lost_ = Loss{rank, reader.get_text(kLongestMeetingText)};
+  } else if (kind == Meeting::farewell) {
+    farewell_ = true;
+  } else {
+    throw WireError("unknown message");
+  }
+}
+
+void Membership::send(const Payload& message) noexcept {
+  try {
+    send_frame(socket_, message, deadline_in(kSendTimeout));
+  } catch (const std::exception&) {
+    // The watcher reads the end of the stream and says that the master is lost.
+  }
+}
+
+void Membership::put(const std::string& key, Bytes value) {
+  Payload message;
+  ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(Meeting::put));
+  writer.put_text(key);
+  writer.put(value);
+  send(message);
+}
+
+std::optional<Payload> Membership::get(const std::string& key, Deadline deadline) {
+  Payload message;
+  ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(Meeting::get));
+  writer.put_text(key);
+  send(message);
+
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return values_.contains(key) || lost_.has_value(); });
+  const auto found = values_.find(key);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<Membership::Loss> Membership::loss() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+std::optional<Membership::Loss> Membership::wait_for_loss(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return lost_.has_value(); });
+  return lost_;
+}
+
+bool Membership::has_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return left_.contains(rank);
+}
+
+void Membership::on_loss(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  callback_ = std::move(callback);
+}
+
+void Membership::leave(Deadline deadline) noexcept {
+  send({static_cast<std::byte>(Meeting::bye)});
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return farewell_ || lost_.has_value(); });
+}
+
+void Membership::fail(const std::string& reason) noexcept {
+  Payload message;
+  ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(Meeting::fail));
+  writer.put_text(reason.substr(0, kLongestMeetingText));
+  send(message);
+  // Rank 0 must not stop serving before the others were told.
+  if (!server_) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline_in(Seconds(1)), [&] { return lost_.has_value(); });
+}
+
+}  // namespace thinwire

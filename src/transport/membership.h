@@ -1,0 +1,76 @@
+// A rank's side of the rendezvous: joins the group, and knows at any moment who left or died.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/rendezvous.h"
+
+namespace thinwire {
+
+class Membership {
+ public:
+  struct Loss {
+    int rank;
+    std::string reason;
+  };
+
+  // Returns when all ranks have joined. TransportError (join) if they do not, if this one is not
+  // wanted, or if the master cannot be reached. Rank 0 serves the others until it is destroyed.
+  explicit Membership(const JoinOptions& options);
+  ~Membership();
+
+  const std::vector<std::string>& hosts() const noexcept { return hosts_; }
+
+  // A table shared by the group. get waits until the key is there; empty if the deadline passes
+  // or a rank dies.
+  void put(const std::string& key, Bytes value);
+  std::optional<Payload> get(const std::string& key, Deadline deadline);
+
+  // The first rank that died, if any: nothing more can be expected of the group.
+  std::optional<Loss> loss() const;
+  // The same, waiting for the news until the deadline.
+  std::optional<Loss> wait_for_loss(Deadline deadline);
+  // Whether that rank finished in peace. What it sent before may still be on its way.
+  bool has_left(int rank) const;
+  // Called on a thread of this object when a rank has died.
+  void on_loss(std::function<void()> callback);
+
+  // Says farewell and waits, at most until the deadline, until all others did or one died: nobody
+  // takes the closing of connections for a death.
+  void leave(Deadline deadline) noexcept;
+  // Tells everyone that this rank ends by an error.
+  void fail(const std::string& reason) noexcept;
+
+ private:
+  void join(const JoinOptions& options);
+  void greet(const JoinOptions& options, Deadline deadline);
+  void watch();
+  void handle(Bytes message);
+  void send(const Payload& message) noexcept;
+
+  std::vector<std::string> hosts_;
+  std::unique_ptr<RendezvousServer> server_;  // on rank 0
+  Socket socket_;
+  FrameReader reader_{kLongestMeetingMessage};
+  WakeUp stop_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Payload> values_;
+  std::optional<Loss> lost_;
+  std::set<int> left_;
+  bool farewell_ = false;
+  std::function<void()> callback_;
+
+  std::jthread watcher_;  // last: it uses the members above
+};
+
+}  // namespace thinwire

@@ -1,0 +1,224 @@
+#include "transport/rendezvous.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "base/bytes.h"
+
+namespace thinwire {
+namespace {
+
+constexpr Seconds kSendTimeout{5};  // a rank always reads; one that does not is as good as dead
+
+Payload start(Meeting kind) {
+  Payload message;
+  ByteWriter(message).put(static_cast<std::uint8_t>(kind));
+  return message;
+}
+
+Payload with_rank(Meeting kind, int rank, std::string_view text) {
+  Payload message = start(kind);
+  ByteWriter writer(message);
+  writer.put(static_cast<std::uint32_t>(rank));
+  writer.put_text(text);
+  return message;
+}
+
+}  // namespace
+
+WakeUp::WakeUp() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!event_) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+void WakeUp::ring() noexcept {
+  const std::uint64_t one = 1;
+  // Fails only if the counter is full: then the bell rings already.
+  [[maybe_unused]] const ssize_t written = write(event_.fd(), &one, sizeof one);
+}
+
+RendezvousServer::RendezvousServer(Socket listener, int size, Seconds join_timeout)
+    : listener_(std::move(listener)),
+      size_(static_cast<std::size_t>(size)),
+      join_deadline_(deadline_in(join_timeout)),
+      thread_([this] { serve(); }) {}
+
+RendezvousServer::~RendezvousServer() { stop_.ring(); }
+
+void RendezvousServer::serve() {
+  while (!stopped_) {
+    poll_once(complete_ ? -1 : milliseconds_left(join_deadline_));
+    if (!complete_ && joined() == size_) welcome_all();
+    if (!complete_ && milliseconds_left(join_deadline_) == 0) give_up_joining();
+  }
+}
+
+void RendezvousServer::poll_once(int timeout_ms) {
+  std::vector<pollfd> entries{{stop_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+  for (const auto& client : clients_) entries.push_back({client->socket.fd(), POLLIN, 0});
+  if (poll(entries.data(), entries.size(), timeout_ms) <= 0) return;
+
+  for (std::size_t i = 2; i < entries.size(); ++i) {
+    if (entries[i].revents != 0) read(*clients_[i - 2]);
+  }
+  std::erase_if(clients_, [](const auto& client) { return !client->socket; });
+  if (entries[1].revents != 0) {
+    if (Socket socket = accept_from(listener_)) {
+      clients_.push_back(std::make_unique<Client>());
+      clients_.back()->socket = std::move(socket);
+    }
+  }
+  if (entries[0].revents != 0) stopped_ = true;
+}
+
+void RendezvousServer::read(Client& client) {
+  try {
+    const bool open = client.reader.fill(client.socket);
+    while (client.socket) {
+      const auto message = client.reader.next();
+      if (!message) break;
+      handle(client, *message);
+    }
+    if (!open) drop(client);
+  } catch (const WireError&) {
+    drop(client);  // whoever this is does not speak our language
+  }
+}
+
+void RendezvousServer::handle(Client& client, Bytes message) {
+  ByteReader reader(message, "rendezvous message");
+  const auto kind = static_cast<Meeting>(reader.get<std::uint8_t>());
+  if (client.rank < 0) {
+    if (kind != Meeting::hello) throw WireError("the first message is no hello");
+    return admit(client, message.subspan(1));
+  }
+  if (kind == Meeting::put || kind == Meeting::get) {
+    const std::string key = reader.get_text(kLongestMeetingText);
+    if (kind == Meeting::put) {
+      const Bytes value = reader.take(reader.left());
+      values_[key].assign(value.begin(), value.end());
+    } else {
+      waiting_.emplace(key, client.rank);
+    }
+    const auto value = values_.find(key);
+    if (value == values_.end()) return;
+    Payload answer = start(Meeting::value);
+    ByteWriter writer(answer);
+    writer.put_text(key);
+    writer.put(Bytes(value->second));
+    const auto [begin, end] = waiting_.equal_range(key);
+    for (auto asker = begin; asker != end; ++asker) {
+      for (const auto& c : clients_) {
+        if (c->rank == asker->second) send(*c, answer);
+      }
+    }
+    waiting_.erase(begin, end);
+  } else if (kind == Meeting::bye) {
+    client.peaceful = true;
+    peaceful_.insert(client.rank);
+    broadcast(with_rank(Meeting::left, client.rank, ""));
+    if (peaceful_.size() == size_) broadcast(start(Meeting::farewell));
+  } else if (kind == Meeting::fail) {
+    announce_loss(client.rank, reader.get_text(kLongestMeetingText));
+  } else {
+    throw WireError("unknown rendezvous message");
+  }
+}
+
+void RendezvousServer::admit(Client& client, Bytes message) {
+  ByteReader reader(message, "hello");
+  if (reader.get<std::uint32_t>() != kMeetingMagic) throw WireError("not a thinwire worker");
+  const auto version = reader.get<std::uint16_t>();
+  if (version != kMeetingVersion) {
+    return refuse(client, fmt::format("rank 0 speaks rendezvous version {}, this worker version "
+                                      "{}: run the same thinwire everywhere",
+                                      kMeetingVersion, version));
+  }
+  const auto rank = reader.get<std::uint32_t>();
+  const auto size = reader.get<std::uint32_t>();
+  client.host = reader.get_text(kLongestMeetingText);
+  reader.expect_end();
+  if (size != size_ || rank >= size_) {
+    return refuse(client, fmt::format("rank {} on {} was started for {} workers, but rank 0 for "
+                                      "{}: give every rank the same number of workers",
+                                      rank, client.host, size, size_));
+  }
+  for (const auto& other : clients_) {
+    if (other->rank == static_cast<int>(rank)) {
+      return refuse(client,
+                    fmt::format("rank {} exists twice, on {} and on {}: give every worker its own "
+                                "rank, and every job its own port",
+                                rank, other->host, client.host));
+    }
+  }
+  client.rank = static_cast<int>(rank);
+  client.reader.allow(kLongestMeetingMessage);
+}
+
+void RendezvousServer::refuse(Client& client, const std::string& reason) {
+  refused_.push_back(reason);
+  send(client, with_rank(Meeting::refuse, 0, reason));
+  client.socket.close();
+}
+
+void RendezvousServer::welcome_all() {
+  complete_ = true;
+  std::vector<std::string> hosts(size_);
+  for (const auto& client : clients_) {
+    if (client->rank >= 0) hosts[static_cast<std::size_t>(client->rank)] = client->host;
+  }
+  Payload message = start(Meeting::welcome);
+  for (const std::string& host : hosts) ByteWriter(message).put_text(host);
+  broadcast(message);
+}
+
+void RendezvousServer::give_up_joining() {
+  std::vector<int> missing(size_);
+  for (std::size_t i = 0; i < size_; ++i) missing[i] = static_cast<int>(i);
+  for (const auto& client : clients_) std::erase(missing, client->rank);
+  std::string reason = fmt::format("{} of {} workers joined in time; missing: rank {}", joined(),
+                                   size_, fmt::join(missing, ", "));
+  for (const std::string& other : refused_) reason += "; refused: " + other;
+  for (const auto& client : clients_) refuse(*client, reason);
+  stopped_ = true;
+}
+
+void RendezvousServer::announce_loss(int rank, const std::string& reason) {
+  if (std::exchange(lost_, true)) return;  // what follows the first loss is its consequence
+  broadcast(with_rank(Meeting::lost, rank, reason));
+}
+
+void RendezvousServer::drop(Client& client) {
+  client.socket.close();
+  if (client.rank >= 0 && !client.peaceful && complete_) {
+    announce_loss(client.rank, "its process ended or its machine is gone");
+  }
+}
+
+void RendezvousServer::send(Client& client, const Payload& message) noexcept {
+  if (!client.socket) return;
+  try {
+    send_frame(client.socket, message, deadline_in(kSendTimeout));
+  } catch (const std::exception&) {
+    // The end of the stream will be read next, and announced.
+  }
+}
+
+void RendezvousServer::broadcast(const Payload& message) noexcept {
+  for (const auto& client : clients_) {
+    if (client->rank >= 0) send(*client, message);
+  }
+}
+
+std::size_t RendezvousServer::joined() const {
+  return static_cast<std::size_t>(std::count_if(
+      clients_.begin(), clients_.end(), [](const auto& c) { return c->rank >= 0 && c->socket; }));
+}
+
+}  // namespace thinwire

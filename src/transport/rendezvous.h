@@ -1,0 +1,94 @@
+// Where a group meets: rank 0 listens, every rank (0 included) keeps one connection to it for the
+// life of the group. Over it ranks find each other, exchange addresses, say farewell, and learn
+// within moments which rank died, whomever they were waiting for. docs/wire-format.md has the
+// messages.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "thinwire/engines.h"
+#include "transport/socket.h"
+
+namespace thinwire {
+
+// First byte of every message.
+enum class Meeting : std::uint8_t {
+  hello = 1,     // rank -> server: magic, version, rank, size, host
+  welcome = 2,   // server -> rank: all hosts; the group is complete
+  refuse = 3,    // server -> rank: why not
+  put = 4,       // rank -> server: key, value
+  get = 5,       // rank -> server: key
+  value = 6,     // server -> rank: key, value
+  bye = 7,       // rank -> server: finished in peace
+  fail = 8,      // rank -> server: finished by an error, its text
+  left = 9,      // server -> ranks: that rank finished in peace
+  lost = 10,     // server -> ranks: that rank died, why
+  farewell = 11  // server -> ranks: all have said bye
+};
+inline constexpr std::uint32_t kMeetingMagic = 0x56525754;  // "TWRV"
+inline constexpr std::uint16_t kMeetingVersion = 1;
+inline constexpr std::size_t kLongestMeetingMessage = 64u << 20;
+inline constexpr std::size_t kLongestMeetingText = 64u << 10;
+inline constexpr std::size_t kLongestHello = 1024;  // all that a stranger can make us store
+
+// A byte that poll(2) can wait for.
+class WakeUp {
+ public:
+  WakeUp();
+  void ring() noexcept;
+  int fd() const noexcept { return event_.fd(); }
+
+ private:
+  Socket event_;
+};
+
+class RendezvousServer {
+ public:
+  RendezvousServer(Socket listener, int size, Seconds join_timeout);
+  ~RendezvousServer();
+
+ private:
+  struct Client {
+    Socket socket;
+    FrameReader reader{kLongestHello};
+    int rank = -1;  // -1 until its hello was accepted
+    std::string host;
+    bool peaceful = false;
+  };
+
+  void serve();
+  void poll_once(int timeout_ms);
+  void read(Client& client);
+  void handle(Client& client, Bytes message);
+  void admit(Client& client, Bytes message);
+  void refuse(Client& client, const std::string& reason);
+  void welcome_all();
+  void give_up_joining();
+  void announce_loss(int rank, const std::string& reason);
+  void drop(Client& client);
+  void send(Client& client, const Payload& message) noexcept;
+  void broadcast(const Payload& message) noexcept;
+  std::size_t joined() const;
+
+  Socket listener_;
+  std::size_t size_;
+  Deadline join_deadline_;
+  bool complete_ = false;  // all ranks were welcomed
+  bool stopped_ = false;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::string> refused_;  // for the error of a group that never completes
+  std::map<std::string, Payload> values_;
+  std::multimap<std::string, int> waiting_;  // key -> rank that asked for it
+  bool lost_ = false;
+  std::set<int> peaceful_;
+  WakeUp stop_;
+  std::jthread thread_;  // last: it uses the members above
+};
+
+}  // namespace thinwire

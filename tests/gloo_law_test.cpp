@@ -1,0 +1,84 @@
+// The transport laws over Gloo, each rank a process, and what happens when one is killed.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/child_process.h"
+#include "tests/free_port.h"
+#include "tests/laws.h"
+
+namespace thinwire {
+namespace {
+
+// All ranks of one law. They meet at a port that was free a moment ago.
+class Group {
+ public:
+  Group(const laws::Law& law, const std::vector<std::string>& flags) {
+    const std::string master = fmt::format("127.0.0.1:{}", free_port());
+    for (int rank = 0; rank < law.ranks; ++rank) {
+      std::vector<std::string> command = {
+          LAW_WORKER, "gloo", std::string(law.name), "--rank", fmt::format("{}", rank),
+          "--master", master};
+      command.insert(command.end(), flags.begin(), flags.end());
+      ranks_.push_back(std::make_unique<ChildProcess>(command));
+    }
+  }
+  ChildProcess& operator[](int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+ private:
+  std::vector<std::unique_ptr<ChildProcess>> ranks_;
+};
+
+class GlooLaw : public testing::TestWithParam<std::tuple<const char*, laws::Law>> {};
+
+TEST_P(GlooLaw, Holds) {
+  const auto& [network, law] = GetParam();
+  std::vector<std::string> flags;
+  if (*network != '\0') flags = {"--network", network};
+  Group group(law, flags);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    EXPECT_TRUE(group[rank].wait(Seconds(120))) << rank << ": " << group[rank].describe();
+    EXPECT_EQ(group[rank].exit_code(), 0) << rank << ": " << group[rank].describe();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GlooLaw,
+                         testing::Combine(testing::Values("", "20gbit,0.1ms"),
+                                          testing::ValuesIn(laws::all().begin(),
+                                                            laws::all().end())),
+                         [](const auto& law) {
+                           return std::string(*std::get<0>(law.param) == '\0' ? "bare_"
+                                                                              : "shaped_") +
+                                  std::string(std::get<1>(law.param).name);
+                         });
+
+// Whichever rank is killed, each survivor ends by itself and names it, also those that were waiting
+// for somebody else.
+class GlooDeath : public testing::TestWithParam<int> {};
+
+TEST_P(GlooDeath, EverySurvivorNamesTheKilledRank) {
+  const int victim = GetParam();
+  Group group(laws::chatter(), {"--timeout", "30"});
+  for (int rank = 0; rank < group.size(); ++rank) {
+    ASSERT_TRUE(group[rank].wait_for_output("chatting", Seconds(20))) << group[rank].describe();
+  }
+  group[victim].signal(SIGKILL);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string expected = fmt::format("lost rank {}", victim);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    EXPECT_TRUE(group[rank].wait(Seconds(10))) << rank << ": " << group[rank].describe();
+    if (rank == victim) continue;
+    EXPECT_EQ(group[rank].exit_code(), 1) << rank << ": " << group[rank].describe();
+    EXPECT_NE(group[rank].err().find(expected), std::string::npos)
+        << rank << ": " << group[rank].describe();
+  }
+  const Seconds took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 2.0) << "every survivor must know within 2 s";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, GlooDeath, testing::Range(0, 4));
+
+}  // namespace
+}  // namespace thinwire
