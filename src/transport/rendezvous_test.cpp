@@ -1,0 +1,243 @@
+// Joining: groups that come together, and every way in which they do not.
+#include "transport/rendezvous.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "base/bytes.h"
+#include "transport/interface.h"
+#include "transport/membership.h"
+
+namespace thinwire {
+namespace {
+
+using testing::HasSubstr;
+
+// A group at a port of its own, whose first rank may inherit the listening socket.
+class Rendezvous : public testing::Test {
+ protected:
+  Rendezvous() : listener_(listen_at("127.0.0.1", 0)), port_(port_of(listener_)) {}
+
+  JoinOptions options(int rank, int size) {
+    JoinOptions out;
+    out.rank = rank;
+    out.size = size;
+    out.master_port = port_;
+    out.join_timeout = Seconds(5);
+    if (rank == 0) out.master_socket = listener_.release();
+    return out;
+  }
+
+  using Joining = std::future<std::unique_ptr<Membership>>;
+  static Joining join(const JoinOptions& options) {
+    return std::async(std::launch::async, [=] { return std::make_unique<Membership>(options); });
+  }
+  std::vector<std::unique_ptr<Membership>> join_all(int size) {
+    std::vector<Joining> joining;
+    for (int rank = 0; rank < size; ++rank) joining.push_back(join(options(rank, size)));
+    std::vector<std::unique_ptr<Membership>> members;
+    for (auto& member : joining) members.push_back(member.get());
+    return members;
+  }
+
+  // The words with which joining fails.
+  static std::string refusal(Joining joining) {
+    try {
+      joining.get();
+    } catch (const TransportError& error) {
+      EXPECT_EQ(error.kind(), TransportError::Kind::join);
+      return error.what();
+    }
+    return "no error";
+  }
+
+  Socket listener_;
+  std::uint16_t port_;
+};
+
+Bytes bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+TEST_F(Rendezvous, AllRanksLearnAllHostsAndShareValues) {
+  const auto members = join_all(5);
+  for (int rank = 0; rank < 5; ++rank) {
+    EXPECT_EQ(members[static_cast<std::size_t>(rank)]->hosts().size(), 5u);
+    members[static_cast<std::size_t>(rank)]->put(fmt::format("k{}", rank), bytes("value"));
+  }
+  for (const auto& member : members) {
+    for (int rank = 0; rank < 5; ++rank) {
+      const auto value = member->get(fmt::format("k{}", rank), deadline_in(Seconds(5)));
+      ASSERT_TRUE(value);
+      EXPECT_TRUE(std::ranges::equal(*value, bytes("value")));
+    }
+  }
+  EXPECT_FALSE(members[1]->get("absent", deadline_in(Seconds(0.05))));
+}
+
+TEST_F(Rendezvous, FarewellWaitsForTheLast) {
+  const auto members = join_all(3);
+  std::vector<std::future<void>> leaving;
+  for (const auto& member : members) {
+    leaving.push_back(
+        std::async(std::launch::async, [&] { member->leave(deadline_in(Seconds(5))); }));
+  }
+  for (auto& left : leaving) left.get();
+  for (const auto& member : members) EXPECT_FALSE(member->loss());
+  EXPECT_TRUE(members[0]->has_left(2));
+}
+
+TEST_F(Rendezvous, AnErrorOfOneRankReachesAllInItsOwnWords) {
+  const auto members = join_all(3);
+  members[2]->fail("out of patience");
+  for (const auto& member : members) {
+    const auto loss = member->wait_for_loss(deadline_in(Seconds(5)));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(loss->rank, 2);
+    EXPECT_EQ(loss->reason, "out of patience");
+  }
+}
+
+TEST_F(Rendezvous, ARankThatVanishesIsNamed) {
+  auto members = join_all(4);
+  members[2].reset();
+  for (const int survivor : {0, 1, 3}) {
+    const auto loss =
+        members[static_cast<std::size_t>(survivor)]->wait_for_loss(deadline_in(Seconds(5)));
+    ASSERT_TRUE(loss) << survivor;
+    EXPECT_EQ(loss->rank, 2);
+  }
+}
+
+TEST_F(Rendezvous, AVanishedMasterIsNamed) {
+  auto members = join_all(3);
+  members[0].reset();
+  const auto loss = members[2]->wait_for_loss(deadline_in(Seconds(5)));
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 0);
+}
+
+TEST_F(Rendezvous, MissingRanksAreListed) {
+  auto zero = options(0, 4), one = options(1, 4);
+  zero.join_timeout = Seconds(0.3);
+  auto joining = join(zero);
+  EXPECT_THAT(refusal(join(one)), HasSubstr("2 of 4 workers joined in time; missing: rank 2, 3"));
+  EXPECT_THAT(refusal(std::move(joining)), HasSubstr("missing: rank 2, 3"));
+}
+
+TEST_F(Rendezvous, DuplicateRankIsRefused) {
+  auto zero = options(0, 3);
+  zero.join_timeout = Seconds(1);
+  auto first = join(zero);
+  auto one = join(options(1, 3)), other_one = join(options(1, 3));
+  const std::string words = refusal(std::move(one)) + refusal(std::move(other_one));
+  EXPECT_THAT(words, HasSubstr("rank 1 exists twice"));
+  EXPECT_THAT(refusal(std::move(first)), HasSubstr("refused: rank 1 exists twice"));
+}
+
+TEST_F(Rendezvous, WrongWorldSizeIsRefused) {
+  auto zero = options(0, 2);
+  zero.join_timeout = Seconds(0.5);
+  auto first = join(zero);
+  EXPECT_THAT(refusal(join(options(1, 3))),
+              HasSubstr("was started for 3 workers, but rank 0 for 2"));
+  EXPECT_THAT(refusal(std::move(first)), HasSubstr("was started for 3 workers"));
+}
+
+TEST_F(Rendezvous, ALateComerDoesNotDisturbACompleteGroup) {
+  const auto members = join_all(2);
+  EXPECT_THAT(refusal(join(options(1, 2))), HasSubstr("rank 1 exists twice"));
+  EXPECT_FALSE(members[1]->loss());
+}
+
+TEST_F(Rendezvous, PortInUse) {
+  auto zero = options(0, 2);
+  const Socket kept(zero.master_socket);
+  zero.master_socket = -1;
+  EXPECT_THAT(refusal(join(zero)), HasSubstr("the port is in use"));
+}
+
+TEST_F(Rendezvous, MasterThatIsNotHere) {
+  auto zero = options(0, 2);
+  const Socket kept(zero.master_socket);
+  zero.master_socket = -1;
+  zero.master_host = "192.0.2.1";  // TEST-NET-1: nobody's address
+  EXPECT_THAT(refusal(join(zero)), HasSubstr("no address of this machine"));
+}
+
+TEST_F(Rendezvous, AbsentMaster) {
+  auto one = options(1, 2);
+  listener_.close();
+  one.join_timeout = Seconds(0.3);
+  EXPECT_THAT(refusal(join(one)), HasSubstr("no answer from the master"));
+}
+
+TEST_F(Rendezvous, MasterThatIsSomethingElse) {
+  auto one = options(1, 2);
+  auto joining = join(one);
+  ASSERT_TRUE(wait_readable(listener_, deadline_in(Seconds(5))));
+  const Socket stranger = accept_from(listener_);
+  send_frame(stranger, bytes("HTTP/1.1 400 Bad Request"), deadline_in(Seconds(1)));
+  EXPECT_THAT(refusal(std::move(joining)), HasSubstr("not thinwire"));
+}
+
+TEST_F(Rendezvous, StrangersAreTurnedAway) {
+  auto first = join(options(0, 2));
+  const Deadline soon = deadline_in(Seconds(5));
+  const auto closes = [&](Bytes greeting) {
+    const Socket stranger = connect_to("127.0.0.1", port_, soon);
+    send_frame(stranger, greeting, soon);
+    FrameReader reader(1000);
+    EXPECT_THROW(read_frame(stranger, reader, soon), WireError);
+  };
+  closes(bytes("GET / HTTP/1.1"));
+  closes(bytes(""));
+  closes(Payload(kLongestHello + 1));
+  EXPECT_TRUE(join(options(1, 2)).get());
+  EXPECT_TRUE(first.get());
+}
+
+TEST_F(Rendezvous, AnotherVersionIsToldSo) {
+  auto zero = options(0, 2);
+  zero.join_timeout = Seconds(0.5);
+  auto first = join(zero);
+  Payload hello;
+  ByteWriter writer(hello);
+  writer.put(static_cast<std::uint8_t>(Meeting::hello));
+  writer.put(kMeetingMagic);
+  writer.put(static_cast<std::uint16_t>(kMeetingVersion + 1));
+  const Deadline soon = deadline_in(Seconds(5));
+  const Socket newer = connect_to("127.0.0.1", port_, soon);
+  send_frame(newer, hello, soon);
+  FrameReader reader(1000);
+  const auto answer = read_frame(newer, reader, soon);
+  ASSERT_TRUE(answer);
+  const std::string text(reinterpret_cast<const char*>(answer->data()), answer->size());
+  EXPECT_THAT(text, HasSubstr("run the same thinwire everywhere"));
+  EXPECT_THAT(refusal(std::move(first)), HasSubstr("missing: rank 1"));
+}
+
+TEST(Interface, RouteDecidesUnlessToldOtherwise) {
+  EXPECT_EQ(address_for_peers("", "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(address_for_peers("lo", "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(address_for_peers("ib7,lo", "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(address_for_peers("127.0.0.1", "127.0.0.1"), "127.0.0.1");
+}
+
+TEST(Interface, UnknownInterfaceListsWhatExists) {
+  try {
+    address_for_peers("eth77", "127.0.0.1");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("eth77"));
+    EXPECT_THAT(error.what(), HasSubstr("lo (127.0.0.1)"));
+  }
+}
+
+TEST(Interface, UnresolvableMaster) {
+  EXPECT_THROW(address_for_peers("", "no-such-host.invalid"), TransportError);
+}
+
+}  // namespace
+}  // namespace thinwire
