@@ -23,11 +23,11 @@ struct JoinOptions {
   std::uint16_t master_port = 29500;
   // A listening socket that rank 0 inherited, which spares the search for a free port; -1: none.
   int master_socket = -1;
-  std::string interface;        // empty: the one that routes to the master
-  Seconds join_timeout{30};     // for the whole group to come together
-  Seconds timeout{60};          // Transport::set_timeout
+  std::string interface;           // empty: the one that routes to the master
+  Seconds join_timeout{30};        // for the whole group to come together
+  Seconds timeout{60};             // Transport::set_timeout
   std::optional<Network> network;  // `sim` simulates it; on the others `shaped` imitates it
-  std::string fault;            // a `faulty` spec such as "kill:rank=1,at=20"; empty: none
+  std::string fault;               // a `faulty` spec such as "kill:rank=1,at=20"; empty: none
   LogSink log;
 };
 
@@ -55,7 +55,8 @@ void run_workers(std::string_view engine, const JoinOptions& options, const Work
 // live on one machine (they must share a clock).
 std::unique_ptr<Transport> make_shaped(std::unique_ptr<Transport> inner, const Network& network);
 
-// Misbehaves once, for tests: see faulty.cpp for the spec.
+// Misbehaves once, for tests: see faulty.cpp for the spec. ConfigError if it is not valid.
+void check_fault(std::string_view spec, int size);
 std::unique_ptr<Transport> make_faulty(std::unique_ptr<Transport> inner, std::string_view spec);
 
 }  // namespace thinwire

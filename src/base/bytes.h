@@ -19,7 +19,7 @@ class ByteWriter {
   explicit ByteWriter(Payload& out) : out_(out) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void put(T value) {
     const auto* raw = reinterpret_cast<const std::byte*>(&value);
     out_.insert(out_.end(), raw, raw + sizeof value);
@@ -38,8 +38,7 @@ class ByteReader {
   ByteReader(Bytes in, std::string_view what) : in_(in), what_(what) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T>
-  T get() {
+  requires std::is_arithmetic_v<T> T get() {
     T value;
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;

@@ -36,13 +36,14 @@ TEST_P(TransportLaw, Holds) {
   run_workers(setting.engine, options, law.check);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, TransportLaw,
-    testing::Combine(testing::ValuesIn(cases()),
-                     testing::ValuesIn(laws::all().begin(), laws::all().end())),
-    [](const auto& law) {
-      return std::get<0>(law.param).name + "_" + std::string(std::get<1>(law.param).name);
-    });
+INSTANTIATE_TEST_SUITE_P(All, TransportLaw,
+                         testing::Combine(testing::ValuesIn(cases()),
+                                          testing::ValuesIn(laws::all().begin(),
+                                                            laws::all().end())),
+                         [](const auto& law) {
+                           return std::get<0>(law.param).name + "_" +
+                                  std::string(std::get<1>(law.param).name);
+                         });
 
 }  // namespace
 }  // namespace thinwire

@@ -1,7 +1,7 @@
 // A thin wire without root: imitates, around any transport, workers that each hang on a full-duplex
-// link of given bandwidth and latency. The bytes travel at once; what is imitated is when they count
-// as sent and as arrived. An envelope ahead of each message tells the receiver when it is due, by
-// the clock that all ranks of a machine share.
+// link of given bandwidth and latency. The bytes travel at once; what is imitated is when they
+// count as sent and as arrived. An envelope ahead of each message tells the receiver when it is
+// due, by the clock that all ranks of a machine share.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
