@@ -55,7 +55,8 @@ void run_workers(std::string_view engine, const JoinOptions& options, const Work
 // live on one machine (they must share a clock).
 std::unique_ptr<Transport> make_shaped(std::unique_ptr<Transport> inner, const Network& network);
 
-// Misbehaves once, for tests: see faulty.cpp for the spec.
+// Misbehaves once, for tests: see faulty.cpp for the spec. ConfigError if it is not valid.
+void check_fault(std::string_view spec, int size);
 std::unique_ptr<Transport> make_faulty(std::unique_ptr<Transport> inner, std::string_view spec);
 
 }  // namespace thinwire

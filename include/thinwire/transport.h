@@ -87,12 +87,15 @@ class Transport {
   const Traffic& traffic() const noexcept { return *traffic_; }
 
   // How long a peer may be silent before an operation fails. Long messages travel in pieces, each
-  // with this deadline, so that a slow link is not mistaken for a dead one.
+  // with this deadline, so that a slow link is not mistaken for a dead one. ConfigError unless it
+  // is more than 0 and at most kLongestTimeout.
+  static constexpr Seconds kLongestTimeout{1e6};
   void set_timeout(Seconds timeout);
   Seconds timeout() const noexcept { return timeout_; }
 
   Pending post_send(int to, Tag tag, Bytes message);
   Pending post_recv(int from, Tag tag, MutBytes into, Fit fit = Fit::exact);
+  // What a receive got; of a send, this rank and the bytes sent.
   Received wait(const Pending& operation);
 
   void send(int to, Tag tag, Bytes message);
@@ -115,7 +118,7 @@ class Transport {
   MutBytes scratch(std::size_t bytes);
 
  protected:
-  // What an engine knows when an operation fails; wait() adds who, what, how far and how long.
+  // What an engine throws when an operation fails; the shell adds who, what, how far, how long.
   struct DeadlinePassed {
     std::size_t bytes_done = 0;
   };
@@ -142,9 +145,17 @@ class Transport {
   virtual std::unique_ptr<Transport> do_lane() = 0;
 
   void check(int peer, Tag tag, bool any_allowed) const;
+  // Calls the engine; whatever it throws ends this lane, worded for people.
+  template <class Call>
+  auto guard(const Pending& operation, Call call);
   [[noreturn]] void fail(std::exception_ptr failure);
+  [[noreturn]] void fail_deadline(const Pending& operation, std::size_t bytes_done, Seconds start);
+  [[noreturn]] void fail_lost(const Pending& operation, const PeerLost& lost, Seconds start);
+  [[noreturn]] void fail_size(const Pending& operation, const WrongSize& message);
   void count(const Pending& operation, const Received& received) noexcept;
   std::string describe(const Pending& operation) const;
+  // "waited 1.5 s, 3 bytes of 10 bytes done"
+  std::string progress(const Pending& operation, std::size_t bytes_done, Seconds start) const;
   std::string name(int rank) const;  // "rank 2 (hostname)"
 
   int rank_;

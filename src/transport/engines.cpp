@@ -48,6 +48,7 @@ void run_workers(std::string_view name, const JoinOptions& options, const Worker
     throw ConfigError("rank " + std::to_string(options.rank) + " does not exist among " +
                       std::to_string(options.size) + " workers (ranks start at 0)");
   }
+  if (!options.fault.empty()) check_fault(options.fault, options.size);
   const bool shape = options.network.has_value() && name != "sim";
   if (!shape && options.fault.empty()) return engine.run(options, worker);
 

@@ -2,11 +2,14 @@
 // operations (posted sends and receives, counted from 0 over all lanes):
 //   kill:rank=1,at=20              the process ends by SIGKILL
 //   fail:rank=1,at=20              the operation throws
-//   drop:rank=1,at=20              a message is never sent, though it seems to be
 //   stall:rank=1,at=20,seconds=5   the operation starts late
+//   drop:rank=1,at=20              a message is never sent, though it seems to be
 //   corrupt:rank=1,at=20           one bit of a message is wrong
+// The last two need a message: they wait for the first send, or the first that is not empty, from
+// that operation on.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "thinwire/engines.h"
@@ -24,18 +27,24 @@ struct FaultPlan {
   std::uint64_t at;
   Seconds stall;
 
-  static FaultPlan parse(std::string_view text) {
+  static FaultPlan parse(std::string_view text, int size) {
     static const std::vector<std::string> kActions = {"kill", "fail", "drop", "stall", "corrupt"};
     Spec spec = Spec::parse(text);
     const auto found = std::find(kActions.begin(), kActions.end(), spec.name());
     if (found == kActions.end()) throw ConfigError(unknown_word("fault", spec.name(), kActions));
     FaultPlan plan{static_cast<Action>(found - kActions.begin()),
-                   static_cast<int>(spec.integer("rank", 0, 0, 1 << 20)),
+                   static_cast<int>(spec.integer("rank", 0, 0, size - 1)),
                    static_cast<std::uint64_t>(spec.integer("at", 0, 0, INT64_MAX)),
                    Seconds(spec.number("seconds", 1, 0, 1e6))};
     spec.reject_unused();
     return plan;
   }
+};
+
+// What the lanes of a rank share.
+struct FaultState {
+  std::atomic<std::uint64_t> posted{0};  // operations so far
+  std::atomic<bool> fired{false};
 };
 
 class Faulty final : public Transport {
@@ -44,42 +53,51 @@ class Faulty final : public Transport {
       : Transport(inner->rank(), inner->hosts(), inner->runtime()),
         plan_(plan),
         inner_(std::move(inner)),
-        done_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
+        state_(std::make_shared<FaultState>()) {
     set_timeout(inner_->timeout());
   }
   Faulty(const Faulty& first, std::unique_ptr<Transport> inner)
       : Transport(first, first.runtime()),
         plan_(first.plan_),
         inner_(std::move(inner)),
-        done_(first.done_) {}
+        state_(first.state_) {}
 
  private:
   static constexpr std::uint32_t kDropped = UINT32_MAX;
 
-  // True if the fault is due with this operation; kill, fail and stall happen here.
-  bool due() {
-    if (rank() != plan_.rank || (*done_)++ != plan_.at) return false;
+  // Counts an operation; true, once, if the fault falls on it. Null: a receive.
+  bool due(const Bytes* message) {
+    const bool late_enough = (state_->posted)++ >= plan_.at;
+    if (rank() != plan_.rank || !late_enough) return false;
+    if (plan_.action == Action::drop && message == nullptr) return false;
+    if (plan_.action == Action::corrupt && (message == nullptr || message->empty())) return false;
+    return !state_->fired.exchange(true);
+  }
+  void misbehave() {
     if (plan_.action == Action::kill) std::raise(SIGKILL);
     if (plan_.action == Action::stall) sleep(plan_.stall);
     if (plan_.action == Action::fail) {
       throw Error(fmt::format("rank {} fails at operation {} as planned", rank(), plan_.at));
     }
-    return true;
   }
 
   std::uint32_t do_post_send(int to, Tag tag, Bytes message) override {
-    const bool now = due();
-    if (now && plan_.action == Action::drop) return kDropped;
-    if (now && plan_.action == Action::corrupt && !message.empty()) {
-      damaged_.assign(message.begin(), message.end());
-      const auto random = philox(plan_.at, 0, 0, Purpose::fault);
-      damaged_[random[0] % damaged_.size()] ^= static_cast<std::byte>(1u << (random[1] % 8));
-      message = damaged_;
+    if (due(&message)) {
+      misbehave();
+      if (plan_.action == Action::drop) return kDropped;
+      if (plan_.action == Action::corrupt) message = damage(message);
     }
     return inner_->post_send(to, tag, message).ticket;
   }
+  Bytes damage(Bytes message) {
+    damaged_.assign(message.begin(), message.end());
+    const auto random = philox(plan_.at, 0, 0, Purpose::fault);
+    damaged_[random[0] % damaged_.size()] ^= static_cast<std::byte>(1u << (random[1] % 8));
+    return damaged_;
+  }
+
   std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) override {
-    due();
+    if (due(nullptr)) misbehave();
     return inner_->post_recv(from, tag, into, fit).ticket;
   }
   Received do_wait(const Pending& pending, Seconds timeout) override {
@@ -95,13 +113,16 @@ class Faulty final : public Transport {
   FaultPlan plan_;
   Payload damaged_;
   std::unique_ptr<Transport> inner_;
-  std::shared_ptr<std::atomic<std::uint64_t>> done_;  // shared by the lanes of this rank
+  std::shared_ptr<FaultState> state_;
 };
 
 }  // namespace
 
+void check_fault(std::string_view spec, int size) { FaultPlan::parse(spec, size); }
+
 std::unique_ptr<Transport> make_faulty(std::unique_ptr<Transport> inner, std::string_view spec) {
-  return std::make_unique<Faulty>(std::move(inner), FaultPlan::parse(spec));
+  const FaultPlan plan = FaultPlan::parse(spec, inner->size());
+  return std::make_unique<Faulty>(std::move(inner), plan);
 }
 
 }  // namespace thinwire

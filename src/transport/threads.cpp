@@ -1,6 +1,5 @@
 // Ranks as threads of one process. A message is copied once, by whichever side posts second.
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -97,13 +96,15 @@ class Group {
     return false;
   }
 
-  // A death ends every wait; a rank that left in peace only those that wait for it.
+  // A death ends every wait; ranks that left in peace only those that nobody else can end.
   std::optional<Lost> loss(int peer) const {
     if (dead_) return dead_;
-    if (std::find(left_.begin(), left_.end(), peer) != left_.end()) {
-      return Lost{peer, "it has already finished"};
+    if (peer == kAnyRank) {
+      if (left_.size() + 1 < boxes_.size()) return std::nullopt;
+      return Lost{kAnyRank, "all other ranks have already finished"};
     }
-    return std::nullopt;
+    if (std::find(left_.begin(), left_.end(), peer) == left_.end()) return std::nullopt;
+    return Lost{peer, "it has already finished"};
   }
 
   std::mutex mutex_;
@@ -170,6 +171,16 @@ class ThreadsTransport final : public Transport {
   TicketPool<Operation> operations_;
 };
 
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "it threw something that is no std::exception";
+  }
+}
+
 }  // namespace
 
 void run_threads(const JoinOptions& options, const Worker& worker) {
@@ -184,10 +195,10 @@ void run_threads(const JoinOptions& options, const Worker& worker) {
       ThreadsTransport transport(group, rank, hosts);
       transport.set_timeout(options.timeout);
       worker(transport);
-    } catch (const std::exception& error) {
+    } catch (...) {
       const std::lock_guard lock(mutex);
+      death = text_of(std::current_exception());
       if (!first) first = std::current_exception();
-      death = error.what();
     }
     group->leave(rank, death);
   };

@@ -8,9 +8,18 @@
 namespace thinwire {
 namespace {
 
-std::string mebibytes(std::size_t bytes) {
+std::string readable(std::size_t bytes) {
   if (bytes < 10'000) return fmt::format("{} bytes", bytes);
   return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+std::string readable(Seconds time) {
+  return fmt::format("{:.{}f} s", time.count(), time < Seconds(10) ? 2 : 0);
+}
+
+// Reasons are sentences of others; ours goes on after them.
+std::string_view without_period(std::string_view sentence) {
+  return sentence.substr(0, sentence.size() - (sentence.ends_with('.') ? 1 : 0));
 }
 
 }  // namespace
@@ -31,7 +40,11 @@ Transport::Transport(const Transport& first, Runtime& runtime)
       traffic_(first.traffic_) {}
 
 void Transport::set_timeout(Seconds timeout) {
-  if (!(timeout > Seconds(0))) throw ConfigError("the timeout must be more than 0 seconds");
+  if (!(timeout > Seconds(0) && timeout <= kLongestTimeout)) {
+    throw ConfigError(
+        fmt::format("timeout {} s: it must be more than 0 and at most {} seconds, for example 60",
+                    timeout.count(), kLongestTimeout.count()));
+  }
   timeout_ = timeout;
 }
 
@@ -49,63 +62,81 @@ void Transport::check(int peer, Tag tag, bool any_allowed) const {
   }
 }
 
+template <class Call>
+auto Transport::guard(const Pending& operation, Call call) {
+  const Seconds start = now();
+  try {
+    return call();
+  } catch (const DeadlinePassed& late) {
+    fail_deadline(operation, late.bytes_done, start);
+  } catch (const PeerLost& lost) {
+    fail_lost(operation, lost, start);
+  } catch (const WrongSize& message) {
+    fail_size(operation, message);
+  } catch (const std::exception&) {  // of a transport that this one wraps, or a bug
+    fail(std::current_exception());
+  }
+}
+
 Pending Transport::post_send(int to, Tag tag, Bytes message) {
   check(to, tag, false);
   Pending operation{Pending::Kind::send, Fit::exact, tag, to, message.size(), 0};
-  operation.ticket = do_post_send(to, tag, message);
+  operation.ticket = guard(operation, [&] { return do_post_send(to, tag, message); });
   return operation;
 }
 
 Pending Transport::post_recv(int from, Tag tag, MutBytes into, Fit fit) {
   check(from, tag, true);
   Pending operation{Pending::Kind::receive, fit, tag, from, into.size(), 0};
-  operation.ticket = do_post_recv(from, tag, into, fit);
+  operation.ticket = guard(operation, [&] { return do_post_recv(from, tag, into, fit); });
   return operation;
 }
 
 Received Transport::wait(const Pending& operation) {
   if (failure_) std::rethrow_exception(failure_);
-  const Seconds start = now();
-  const auto waited = [&] { return (now() - start).count(); };
-  try {
-    const Received received = do_wait(operation, timeout_);
-    if (operation.kind == Pending::Kind::receive && operation.fit == Fit::exact &&
-        received.bytes != operation.bytes) {
-      throw WrongSize{received.from, received.bytes};
+  const Received received = guard(operation, [&] {
+    Received got = do_wait(operation, timeout_);
+    if (operation.kind == Pending::Kind::send) return Received{rank_, operation.bytes};
+    if (operation.fit == Fit::exact && got.bytes != operation.bytes) {
+      throw WrongSize{got.from, got.bytes};
     }
-    count(operation, received);
-    return received;
-  } catch (const DeadlinePassed& late) {
-    fail(std::make_exception_ptr(TransportError(
-        TransportError::Kind::deadline, operation.peer,
-        fmt::format("{}: no progress for {:.1f} s while {} (waited {:.1f} s, {} of {} done). If "
-                    "the peer is alive and the network that slow, raise --timeout; if not, the "
-                    "peer's own output tells more.",
-                    name(rank_), timeout_.count(), describe(operation), waited(),
-                    mebibytes(late.bytes_done), mebibytes(operation.bytes)))));
-  } catch (const PeerLost& lost) {
-    fail(std::make_exception_ptr(TransportError(
-        TransportError::Kind::lost, lost.peer,
-        fmt::format("{}: lost {} while {} (waited {:.1f} s, {} of {} done): {}. The output of rank "
-                    "{} tells why it ended.",
-                    name(rank_), name(lost.peer), describe(operation), waited(),
-                    mebibytes(lost.bytes_done), mebibytes(operation.bytes), lost.reason,
-                    lost.peer))));
-  } catch (const WrongSize& message) {
-    fail(std::make_exception_ptr(WireError(
-        fmt::format("{}: while {}: {} sent {} where {} were expected. All ranks must run the same "
-                    "version, model and options.",
-                    name(rank_), describe(operation), name(message.from), mebibytes(message.bytes),
-                    mebibytes(operation.bytes)))));
-  } catch (const Error&) {  // of a transport that this one wraps
-    fail(std::current_exception());
-  }
+    return got;
+  });
+  count(operation, received);
+  return received;
 }
 
 void Transport::fail(std::exception_ptr failure) {
   failure_ = failure;
   do_cancel();
   std::rethrow_exception(failure);
+}
+
+void Transport::fail_deadline(const Pending& operation, std::size_t bytes_done, Seconds start) {
+  fail(std::make_exception_ptr(TransportError(
+      TransportError::Kind::deadline, operation.peer,
+      fmt::format("{}: no progress for {} while {} ({}). If the peer is alive and the network "
+                  "that slow, raise --timeout; if not, the peer's own output tells more.",
+                  name(rank_), readable(timeout_), describe(operation),
+                  progress(operation, bytes_done, start)))));
+}
+
+void Transport::fail_lost(const Pending& operation, const PeerLost& lost, Seconds start) {
+  const bool known = lost.peer != kAnyRank;
+  fail(std::make_exception_ptr(TransportError(
+      TransportError::Kind::lost, lost.peer,
+      fmt::format("{}: lost {} while {} ({}): {}. The output of {} tells why it ended.",
+                  name(rank_), known ? name(lost.peer) : "a peer", describe(operation),
+                  progress(operation, lost.bytes_done, start), without_period(lost.reason),
+                  known ? fmt::format("rank {}", lost.peer) : "each rank"))));
+}
+
+void Transport::fail_size(const Pending& operation, const WrongSize& message) {
+  fail(std::make_exception_ptr(WireError(
+      fmt::format("{}: while {}: {} sent {} where {}{} were expected. All ranks must run the same "
+                  "version, model and options.",
+                  name(rank_), describe(operation), name(message.from), readable(message.bytes),
+                  operation.fit == Fit::at_most ? "at most " : "", readable(operation.bytes)))));
 }
 
 void Transport::count(const Pending& operation, const Received& received) noexcept {
@@ -129,6 +160,12 @@ std::string Transport::describe(const Pending& operation) const {
                      name(operation.peer));
 }
 
+std::string Transport::progress(const Pending& operation, std::size_t bytes_done,
+                                Seconds start) const {
+  return fmt::format("waited {}, {} of {}{} done", readable(now() - start), readable(bytes_done),
+                     operation.fit == Fit::at_most ? "at most " : "", readable(operation.bytes));
+}
+
 void Transport::send(int to, Tag tag, Bytes message) { wait(post_send(to, tag, message)); }
 
 Received Transport::recv(int from, Tag tag, MutBytes into) {
@@ -136,6 +173,7 @@ Received Transport::recv(int from, Tag tag, MutBytes into) {
 }
 
 Received Transport::exchange(int to, Bytes out, int from, MutBytes in, Tag tag) {
+  check(to, tag, false);  // before `in` is posted, so that a refusal leaves nothing behind
   const Pending incoming = post_recv(from, tag, in, Fit::at_most);
   const Pending outgoing = post_send(to, tag, out);
   const Received received = wait(incoming);
