@@ -1,0 +1,35 @@
+// A network whose parameters, gradients and statistics each lie in one contiguous buffer. Tensors
+// are views into them, so that nothing is copied to be sent.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "thinwire/model.h"
+
+namespace thinwire::trainer {
+
+class FlatModel {
+ public:
+  // Moves the parameters (and float buffers such as the running means of batch norm) of `network`
+  // into flat memory and makes them, and the gradients, views of it.
+  explicit FlatModel(torch::nn::Module& network);
+
+  ModelView view() { return {params(), grads(), layout_}; }
+  MutFloats params() { return span_of(params_); }
+  MutFloats grads() { return span_of(grads_); }
+  // Running means and variances: no gradient, averaged over the workers before they count.
+  MutFloats statistics() { return span_of(statistics_); }
+  const Layout& layout() const noexcept { return layout_; }
+
+  void zero_grads();
+
+ private:
+  static MutFloats span_of(torch::Tensor& flat) {
+    return {flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())};
+  }
+
+  Layout layout_;
+  torch::Tensor params_, grads_, statistics_;
+};
+
+}  // namespace thinwire::trainer

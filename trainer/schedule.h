@@ -1,0 +1,27 @@
+// The learning rate over a run.
+#pragma once
+
+#include <string_view>
+
+namespace thinwire::trainer {
+
+// Specs: "constant", "step:every=30,factor=0.1" (epochs), "cosine" (to 0 at the end of the run);
+// each with warmup=EPOCHS (linear from 0.1 of the rate; fractions allowed) and scale=none,linear
+// (linear: the rate is multiplied by the number of workers, Goyal et al. 2017).
+class Schedule {
+ public:
+  static Schedule parse(std::string_view spec, double base_rate, int workers);
+
+  // `epoch` counts fractions; `total` is the length of the run in epochs.
+  double rate(double epoch, double total) const;
+
+ private:
+  enum class Shape { constant, step, cosine };
+  Shape shape_ = Shape::constant;
+  double base_ = 0;
+  double every_ = 30;
+  double factor_ = 0.1;
+  double warmup_ = 0;
+};
+
+}  // namespace thinwire::trainer
