@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "tests/expect.h"
 #include "thinwire/random.h"
 
 namespace thinwire::laws {
@@ -26,16 +27,6 @@ Payload message(int from, std::size_t number, std::size_t bytes) {
     std::memcpy(out.data() + i, block.data(), std::min<std::size_t>(16, bytes - i));
   }
   return out;
-}
-
-template <class Failure, class Action>
-Failure must_throw(Action action) {
-  try {
-    action();
-  } catch (const Failure& failure) {
-    return failure;
-  }
-  throw std::runtime_error("the expected error did not come");
 }
 
 // Messages of one (from, to, tag) arrive in the order sent, whatever their sizes.
@@ -72,8 +63,8 @@ void tags(Transport& wire) {
 
 // Every size arrives whole, into a room of the exact size and into a larger one.
 void sizes(Transport& wire) {
-  const std::size_t kSizes[] = {0,    1,    7,       1007,          1008,         1009,    4096,
-                                4097, 1u << 16, (1u << 22) - 1, (1u << 22) + 1, 64u << 20};
+  const std::size_t kSizes[] = {0,    1,    7,        1007,           1008,           1009,
+                                4096, 4097, 1u << 16, (1u << 22) - 1, (1u << 22) + 1, 64u << 20};
   Payload room;
   for (const std::size_t bytes : kSizes) {
     const Payload expected = message(0, bytes, bytes);
@@ -132,7 +123,9 @@ void pipeline(Transport& wire) {
 // A receive from any rank takes every message once and says whose it is.
 void any_rank(Transport& wire) {
   constexpr std::size_t kEach = 20;
-  const auto bytes = [](int rank, std::size_t i) { return i * 997 * static_cast<std::size_t>(rank); };
+  const auto bytes = [](int rank, std::size_t i) {
+    return i * 997 * static_cast<std::size_t>(rank);
+  };
   if (wire.rank() != 0) {
     for (std::size_t i = 0; i < kEach; ++i) {
       wire.send(0, kTag, message(wire.rank(), i, bytes(wire.rank(), i)));
@@ -148,7 +141,8 @@ void any_rank(Transport& wire) {
     require(std::ranges::equal(MutBytes(room).first(got.bytes), message(got.from, i, got.bytes)),
             "any rank: damaged");
   }
-  for (int rank = 1; rank < wire.size(); ++rank) require(seen[rank] == kEach, "a sender is missing");
+  for (int rank = 1; rank < wire.size(); ++rank)
+    require(seen[rank] == kEach, "a sender is missing");
 }
 
 // Two lanes carry messages of the same tag at the same time, on two threads, without mixing them.
@@ -219,8 +213,7 @@ void wrong_size(Transport& wire) {
   }
   Payload room(1000);
   const auto fit = wire.rank() == 1 ? Fit::exact : Fit::at_most;
-  const auto error =
-      must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, fit)); });
+  const auto error = must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, fit)); });
   require(std::string(error.what()).find("rank 0") != std::string::npos, error.what());
 }
 
@@ -249,10 +242,10 @@ void huge(Transport& wire) {
 }
 
 const Law kLaws[] = {
-    {"order", 2, order},         {"tags", 2, tags},         {"sizes", 2, sizes},
-    {"exchange", 4, exchange},   {"pipeline", 2, pipeline}, {"any_rank", 4, any_rank},
-    {"lanes", 2, lanes},         {"tasks", 2, tasks},       {"deadline", 3, deadline},
-    {"wrong_size", 3, wrong_size}, {"alone", 1, alone},     {"huge", 2, huge},
+    {"order", 2, order},           {"tags", 2, tags},         {"sizes", 2, sizes},
+    {"exchange", 4, exchange},     {"pipeline", 2, pipeline}, {"any_rank", 4, any_rank},
+    {"lanes", 2, lanes},           {"tasks", 2, tasks},       {"deadline", 3, deadline},
+    {"wrong_size", 3, wrong_size}, {"alone", 1, alone},       {"huge", 2, huge},
 };
 
 }  // namespace

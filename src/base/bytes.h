@@ -14,31 +14,35 @@ namespace thinwire {
 
 static_assert(std::endian::native == std::endian::little, "thinwire's wire order is little-endian");
 
+// Numbers of one size everywhere. No bool: a foreign byte may hold neither true nor false.
+template <class T>
+concept WireNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
+
 class ByteWriter {
  public:
   explicit ByteWriter(Payload& out) : out_(out) {}
 
-  template <class T>
-  requires std::is_arithmetic_v<T>
+  template <WireNumber T>
   void put(T value) {
     const auto* raw = reinterpret_cast<const std::byte*>(&value);
     out_.insert(out_.end(), raw, raw + sizeof value);
   }
   void put(Bytes bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
-  // Length (u32) and characters.
+  // Length (u32) and characters. std::length_error if the length does not fit.
   void put_text(std::string_view text);
 
  private:
   Payload& out_;
 };
 
-// Every get throws WireError, naming `what` and the offset, rather than read past the end.
+// Every get throws WireError, naming `what` and the offset, rather than read past the end. Both
+// arguments are looked at, not copied.
 class ByteReader {
  public:
   ByteReader(Bytes in, std::string_view what) : in_(in), what_(what) {}
 
-  template <class T>
-  requires std::is_arithmetic_v<T> T get() {
+  template <WireNumber T>
+  T get() {
     T value;
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;
