@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "tests/expect.h"
 #include "thinwire/random.h"
 
 namespace thinwire::laws {
@@ -27,16 +28,6 @@ Payload message(int from, std::size_t number, std::size_t bytes) {
     std::memcpy(out.data() + i, block.data(), std::min<std::size_t>(16, bytes - i));
   }
   return out;
-}
-
-template <class Failure, class Action>
-Failure must_throw(Action action) {
-  try {
-    action();
-  } catch (const Failure& failure) {
-    return failure;
-  }
-  throw std::runtime_error("the expected error did not come");
 }
 
 // Messages of one (from, to, tag) arrive in the order sent, whatever their sizes.

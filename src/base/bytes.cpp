@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+#include <stdexcept>
+
 namespace thinwire {
 
 void ByteWriter::put(Bytes bytes) {
@@ -12,6 +15,9 @@ void ByteWriter::put(Bytes bytes) {
 }
 
 void ByteWriter::put_text(std::string_view text) {
+  if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
+    throw std::length_error("ByteWriter: a text of more than 4 GiB");
+  }
   put(static_cast<std::uint32_t>(text.size()));
   put(std::as_bytes(std::span(text)));
 }

@@ -14,28 +14,34 @@ namespace thinwire {
 
 static_assert(std::endian::native == std::endian::little, "thinwire's wire order is little-endian");
 
+// Numbers of one size everywhere. No bool: a foreign byte may hold neither true nor false.
+template <class T>
+concept WireNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
+
 class ByteWriter {
  public:
   explicit ByteWriter(Payload& out) : out_(out) {}
 
-  template <class T>
-  requires std::is_arithmetic_v<T>
-  void put(T value) { put(std::as_bytes(std::span(&value, 1))); }
+  template <WireNumber T>
+  void put(T value) {
+    put(std::as_bytes(std::span(&value, 1)));
+  }
   void put(Bytes bytes);
-  // Length (u32) and characters.
+  // Length (u32) and characters. std::length_error if the length does not fit.
   void put_text(std::string_view text);
 
  private:
   Payload& out_;
 };
 
-// Every get throws WireError, naming `what` and the offset, rather than read past the end.
+// Every get throws WireError, naming `what` and the offset, rather than read past the end. Both
+// arguments are looked at, not copied.
 class ByteReader {
  public:
   ByteReader(Bytes in, std::string_view what) : in_(in), what_(what) {}
 
-  template <class T>
-  requires std::is_arithmetic_v<T> T get() {
+  template <WireNumber T>
+  T get() {
     T value;
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;

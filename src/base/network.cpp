@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <span>
 
+#include "base/text.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
@@ -13,58 +15,80 @@ namespace {
 
 struct Unit {
   std::string_view name;
-  double factor;
+  int exponent;  // of 10
 };
-constexpr Unit kRates[] = {{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}};
-constexpr Unit kTimes[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+constexpr Unit kRates[] = {{"gbit", 9}, {"mbit", 6}, {"kbit", 3}};
+constexpr Unit kTimes[] = {{"ms", -3}, {"us", -6}, {"s", 0}};
 
-// A number of at least 0 with a unit; NaN if the text is anything else.
+// Beyond these a time no longer fits a clock, or nothing ever arrives.
+constexpr double kSlowest = 1e3, kFastest = 1e15;  // bit/s
+constexpr double kLongest = 1e3;                   // s
+
+// A plain decimal number with a unit; NaN if the text is anything else.
 double quantity(std::string_view text, std::span<const Unit> units) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || !(value >= 0) || !std::isfinite(value)) return NAN;
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  for (const Unit& known : units) {
-    if (unit == known.name) return value * known.factor;
+  const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  for (const Unit& unit : units) {
+    if (text.substr(digits) != unit.name) continue;
+    // Scaled as text, so that 0.7ms is the number next to 0.0007.
+    const std::string scaled = fmt::format("{}e{}", text.substr(0, digits), unit.exponent);
+    double value = 0;
+    const auto [end, error] = std::from_chars(scaled.data(), scaled.data() + scaled.size(), value);
+    return error == std::errc{} && end == scaled.data() + scaled.size() ? value : NAN;
   }
   return NAN;
+}
+
+// The shortest text that is read back as the same value.
+std::string shortest(double value, const Unit& unit) {
+  const long double scaled = value / std::pow(10.0L, unit.exponent);
+  std::string text;
+  for (int decimals = 0; decimals <= 20; ++decimals) {
+    char digits[64];
+    const auto end = std::to_chars(std::begin(digits), std::end(digits), scaled,
+                                   std::chars_format::fixed, decimals);
+    text = std::string(digits, end.ptr).append(unit.name);
+    if (quantity(text, {&unit, 1}) == value) break;
+  }
+  return text;
 }
 
 }  // namespace
 
 Network Network::parse(std::string_view text) {
   const auto refuse = [&](std::string_view reason) {
-    return ConfigError(fmt::format(
-        "network '{}': {}; examples: 1gbit,0.2ms  100mbit  unlimited,30ms", text, reason));
+    return ConfigError(
+        fmt::format("network '{}': {}; examples: 1gbit,0.2ms  100mbit  unlimited,30ms",
+                    visible(text), visible(reason)));
   };
   const auto comma = text.find(',');
   const std::string_view rate = text.substr(0, comma);
   Network network;
   if (rate != "unlimited") {
     network.bits_per_second = quantity(rate, kRates);
-    if (!(network.bits_per_second > 0)) {
-      throw refuse(fmt::format("'{}' is not a bandwidth in kbit, mbit or gbit", rate));
+    if (!(network.bits_per_second >= kSlowest && network.bits_per_second <= kFastest)) {
+      throw refuse(fmt::format("'{}' is not a bandwidth of 1kbit ... 1000000gbit", rate));
     }
   }
   if (comma != std::string_view::npos) {
     const std::string_view latency = text.substr(comma + 1);
     network.latency = Seconds(quantity(latency, kTimes));
-    if (std::isnan(network.latency.count())) {
-      throw refuse(fmt::format("'{}' is not a latency in us, ms or s", latency));
+    if (!(network.latency <= Seconds(kLongest))) {
+      throw refuse(fmt::format("'{}' is not a latency of 0us ... 1000s", latency));
     }
   }
   return network;
 }
 
 std::string Network::str() const {
-  std::string out = "unlimited";
-  for (const Unit& unit : kRates) {
-    if (bits_per_second >= unit.factor || (bits_per_second > 0 && unit.factor == 1e3)) {
-      out = fmt::format("{:g}{}", bits_per_second / unit.factor, unit.name);
-      break;
-    }
+  std::string rate = "unlimited";
+  if (bits_per_second > 0) {
+    const auto fits = [&](const Unit& unit) {
+      return bits_per_second >= std::pow(10, unit.exponent);
+    };
+    const auto* unit = std::find_if(std::begin(kRates), std::end(kRates) - 1, fits);
+    rate = shortest(bits_per_second, *unit);
   }
-  return fmt::format("{},{:g}ms", out, latency.count() * 1e3);
+  return fmt::format("{},{}", rate, shortest(latency.count(), kTimes[0]));
 }
 
 }  // namespace thinwire

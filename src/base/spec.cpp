@@ -4,23 +4,26 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <numeric>
 
+#include "base/text.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
 namespace {
 
+// Of ASCII alone: the functions of <cctype> depend on the locale.
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 bool is_word(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (lower(c) >= 'a' && lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
 }
 
-// Edits (insert, remove, replace) that turn one word into the other.
+// Edits (insert, remove, replace) that turn one word into the other, whatever their case.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -28,7 +31,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::size_t diagonal = row[0];
     row[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      const std::size_t replaced = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
       diagonal = row[j + 1];
       row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
     }
@@ -40,13 +43,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 Spec Spec::parse(std::string_view text) {
   const auto malformed = [&](std::string_view reason) {
-    return ConfigError(
-        fmt::format("'{}': {}; the form is name or name:key=value,key=value", text, reason));
+    return ConfigError(fmt::format("'{}': {}; the form is name or name:key=value,key=value",
+                                   visible(text), visible(reason)));
   };
   Spec spec;
   const auto colon = text.find(':');
   spec.name_ = text.substr(0, colon);
-  if (!is_word(spec.name_)) throw malformed("no name");
+  if (!is_word(spec.name_)) throw malformed(fmt::format("'{}' is not a name", spec.name_));
   if (colon == std::string_view::npos) return spec;
 
   std::string_view rest = text.substr(colon + 1);
@@ -75,7 +78,7 @@ const std::string* Spec::find(std::string_view key, std::string fallback, std::s
 }
 
 void Spec::refuse(std::string_view key, std::string_view value, std::string_view reason) const {
-  throw ConfigError(fmt::format("{}: {}={} is not valid: {}", name_, key, value, reason));
+  throw ConfigError(fmt::format("{}: {}={} is not valid: {}", name_, key, visible(value), reason));
 }
 
 double Spec::number(std::string_view key, double fallback, double lowest, double highest) {
@@ -163,7 +166,7 @@ std::string unknown_word(std::string_view kind, std::string_view word,
   const std::string hint = near.empty() ? "" : fmt::format(": did you mean '{}'?", near);
   const std::string list =
       known.empty() ? "none is known here" : fmt::format("known: {}", fmt::join(known, ", "));
-  return fmt::format("unknown {} '{}'{} ({})", kind, word, hint, list);
+  return fmt::format("unknown {} '{}'{} ({})", kind, visible(word), hint, list);
 }
 
 }  // namespace thinwire

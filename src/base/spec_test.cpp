@@ -1,0 +1,192 @@
+#include "thinwire/spec.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <array>
+
+#include "tests/expect.h"
+#include "thinwire/error.h"
+
+namespace thinwire {
+namespace {
+
+std::string refusal(const std::function<void()>& action) {
+  return must_throw<ConfigError>(action).what();
+}
+std::string parse_error(std::string_view text) {
+  return refusal([&] { Spec::parse(text); });
+}
+
+TEST(Spec, ReadsNameAndKeys) {
+  EXPECT_EQ(Spec::parse("dense").name(), "dense");
+  Spec spec = Spec::parse("gtopk:density=0.001,shape=tree,warmup=0.25+0.0625,note=a=b:c d");
+  EXPECT_EQ(spec.name(), "gtopk");
+  EXPECT_EQ(spec.number("density", 1, 0, 1), 0.001);
+  EXPECT_EQ(spec.text("shape", "", ""), "tree");
+  EXPECT_EQ(spec.text("warmup", "", ""), "0.25+0.0625");
+  EXPECT_EQ(spec.text("note", "", ""), "a=b:c d");
+  EXPECT_EQ(spec.text("absent", "fallback", ""), "fallback");
+  spec.reject_unused();
+}
+
+TEST(Spec, RefusesOtherForms) {
+  EXPECT_EQ(parse_error(""), "'': '' is not a name; the form is name or name:key=value,key=value");
+  EXPECT_TRUE(has(parse_error("top k"), "'top k' is not a name"));
+  EXPECT_TRUE(has(parse_error(":a=1"), "'' is not a name"));
+  EXPECT_TRUE(has(parse_error("n\xc3\xb6"), "is not a name"));
+  EXPECT_TRUE(has(parse_error("n:"), "'' does not start with a key"));
+  EXPECT_TRUE(has(parse_error("n:a=1,"), "'' does not start with a key"));
+  EXPECT_TRUE(has(parse_error("n:=1"), "'=1' does not start with a key"));
+  EXPECT_TRUE(has(parse_error("n:a b=1"), "'a b=1' does not start with a key"));
+  EXPECT_TRUE(has(parse_error("n:a"), "key 'a' has no value"));
+  EXPECT_TRUE(has(parse_error("n:a=,b=1"), "key 'a' has no value"));
+  EXPECT_TRUE(has(parse_error("n:a=1,a=1"), "key 'a' appears twice"));
+}
+
+TEST(Spec, ChecksNumbers) {
+  const auto number = [](std::string_view value) {
+    return Spec::parse("s:x=" + std::string(value)).number("x", 0.5, 0.25, 1e3);
+  };
+  EXPECT_EQ(number("0.25"), 0.25);
+  EXPECT_EQ(number("1e3"), 1e3);
+  EXPECT_EQ(Spec::parse("s").number("x", 0.5, 0, 1), 0.5);
+  EXPECT_EQ(refusal([&] { number("1e3.5"); }),
+            "s: x=1e3.5 is not valid: a number is needed, 0.25 ... 1000");
+  for (const char* nonsense : {"one", "1 ", " 1", "+1", "nan", "inf", "1e999", "0x1", "."}) {
+    EXPECT_TRUE(has(refusal([&] { number(nonsense); }), "a number is needed")) << nonsense;
+  }
+  EXPECT_EQ(refusal([&] { number("0.2"); }), "s: x=0.2 is not valid: allowed is 0.25 ... 1000");
+  EXPECT_TRUE(has(refusal([&] { number("1000.1"); }), "allowed is"));
+}
+
+TEST(Spec, ChecksIntegers) {
+  const auto integer = [](std::string_view value) {
+    return Spec::parse("s:x=" + std::string(value)).integer("x", 4, -2, 8);
+  };
+  EXPECT_EQ(integer("-2"), -2);
+  EXPECT_EQ(integer("8"), 8);
+  EXPECT_EQ(Spec::parse("s").integer("x", 4, 0, 8), 4);
+  for (const char* nonsense : {"1.0", "1e1", "x", "99999999999999999999", "+1"}) {
+    EXPECT_TRUE(has(refusal([&] { integer(nonsense); }), "a whole number is needed, -2 ... 8"))
+        << nonsense;
+  }
+  EXPECT_EQ(refusal([&] { integer("9"); }), "s: x=9 is not valid: allowed is -2 ... 8");
+  EXPECT_TRUE(has(refusal([&] { integer("-3"); }), "allowed is"));
+}
+
+TEST(Spec, ChecksChoices) {
+  constexpr std::array<std::string_view, 3> kTypes = {"fp32", "bf16", "fp16"};
+  EXPECT_EQ(Spec::parse("dense").choice("dtype", kTypes), "fp32");
+  EXPECT_EQ(Spec::parse("dense:dtype=fp16").choice("dtype", kTypes), "fp16");
+  EXPECT_EQ(refusal([&] { Spec::parse("dense:dtype=BF61").choice("dtype", kTypes); }),
+            "dense: dtype=BF61 is not valid: did you mean 'bf16'? allowed is fp32, bf16, fp16");
+  EXPECT_EQ(refusal([&] { Spec::parse("dense:dtype=double").choice("dtype", kTypes); }),
+            "dense: dtype=double is not valid: allowed is fp32, bf16, fp16");
+}
+
+TEST(Spec, RefusesKeysThatNobodyAskedFor) {
+  Spec spec = Spec::parse("topk:densty=0.1");
+  EXPECT_EQ(refusal([&] { spec.reject_unused(); }),
+            "topk: unknown key 'densty' (none is known here)");
+  spec.number("density", 0.001, 0, 1);
+  spec.text("index", "rice", "rice, raw");
+  EXPECT_EQ(refusal([&] { spec.reject_unused(); }),
+            "topk: unknown key 'densty': did you mean 'density'? (known: density, index)");
+}
+
+TEST(Spec, RemembersWhatWasAskedFor) {
+  Spec spec = Spec::parse("topk:density=0.5");
+  spec.number("density", 0.001, 0, 1);
+  spec.integer("rank", 1, 0, 8);
+  spec.number("density", 0.001, 0, 1);
+  ASSERT_EQ(spec.keys().size(), 2u);
+  EXPECT_EQ(spec.keys()[0].name, "density");
+  EXPECT_EQ(spec.keys()[0].fallback, "0.001");
+  EXPECT_EQ(spec.keys()[0].allowed, "0 ... 1");
+  EXPECT_EQ(spec.keys()[1].fallback, "1");
+}
+
+TEST(ClosestMatch, FindsTheWordThatWasMeant) {
+  const std::vector<std::string> words = {"dense", "topk", "gtopk", "qsgd", "powersgd", "localsgd"};
+  EXPECT_EQ(closest_match("gtopc", words), "gtopk");
+  EXPECT_EQ(closest_match("topk", words), "topk");
+  EXPECT_EQ(closest_match("GTopK", words), "gtopk");
+  EXPECT_EQ(closest_match("powrsgd", words), "powersgd");
+  EXPECT_EQ(closest_match("dens", words), "dense");
+  EXPECT_EQ(closest_match("banana", words), "");
+  EXPECT_EQ(closest_match("", words), "");
+  EXPECT_EQ(closest_match("x", {}), "");
+}
+
+TEST(ClosestMatch, PrefersTheFirstOfEquallyNearWords) {
+  const std::vector<std::string> words = {"abcd", "abce"};
+  EXPECT_EQ(closest_match("abcx", words), "abcd");
+}
+
+TEST(UnknownWord, NamesKindHintAndAllThatIsKnown) {
+  const std::vector<std::string> known = {"dense", "gtopk"};
+  EXPECT_EQ(unknown_word("strategy", "gtopc", known),
+            "unknown strategy 'gtopc': did you mean 'gtopk'? (known: dense, gtopk)");
+  EXPECT_EQ(unknown_word("strategy", "zzzzzzzz", known),
+            "unknown strategy 'zzzzzzzz' (known: dense, gtopk)");
+}
+
+// Text that often is, or nearly is, a spec: plain random text hardly ever gets past the name.
+rc::Gen<std::string> near_spec() {
+  return rc::gen::container<std::string>(
+      rc::gen::weightedOneOf<char>({{5, rc::gen::element('a', 'b', 'Z', '0', '_', '-')},
+                                    {3, rc::gen::element(':', '=', ',')},
+                                    {1, rc::gen::arbitrary<char>()}}));
+}
+
+RC_GTEST_PROP(SpecProperty, AnyTextIsReadBackOrRefused, ()) {
+  const std::string text = *near_spec();
+  try {
+    const Spec spec = Spec::parse(text);
+    const std::string again = spec.str();
+    RC_ASSERT(Spec::parse(again).str() == again);
+    RC_ASSERT(again.size() == text.size());  // only the order of the keys may differ
+  } catch (const ConfigError& error) {
+    RC_ASSERT(std::string(error.what()).find("the form is name or name:key=value") !=
+              std::string::npos);
+  }
+}
+
+RC_GTEST_PROP(SpecProperty, PairsComeBackSorted,
+              (const std::map<std::uint16_t, std::uint32_t>& in)) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const auto& [key, value] : in)
+    pairs.emplace_back("k" + std::to_string(key), std::to_string(value));
+  std::string shuffled = "name", sorted = "name";
+  for (std::size_t i = pairs.size(); i-- > 0;) {
+    shuffled += (i + 1 == pairs.size() ? ':' : ',') + pairs[i].first + '=' + pairs[i].second;
+  }
+  std::sort(pairs.begin(), pairs.end());
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    sorted += (i == 0 ? ':' : ',') + pairs[i].first + '=' + pairs[i].second;
+  }
+  RC_ASSERT(Spec::parse(shuffled).str() == sorted);
+}
+
+// Accessors on any value: a result in range, or a ConfigError that names the key.
+RC_GTEST_PROP(SpecProperty, AnyValueIsInRangeOrRefused, ()) {
+  const auto text = *rc::gen::nonEmpty(rc::gen::container<std::string>(
+      rc::gen::element('0', '1', '9', '.', '-', 'e', 'n', 'x', '+')));
+  Spec spec = Spec::parse("s:x=" + text);
+  try {
+    const double value = spec.number("x", 0, -5, 100);
+    RC_ASSERT(value >= -5 && value <= 100);
+  } catch (const ConfigError& error) {
+    RC_ASSERT(std::string(error.what()).find("x=" + text) != std::string::npos);
+  }
+  try {
+    const std::int64_t value = spec.integer("x", 0, -5, 100);
+    RC_ASSERT(value >= -5 && value <= 100);
+  } catch (const ConfigError& error) {
+    RC_ASSERT(std::string(error.what()).find("x=" + text) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
