@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "tests/expect.h"
+#include "tests/collective_laws.h"
 #include "thinwire/random.h"
 
 namespace thinwire::laws {
@@ -262,6 +263,7 @@ const Law kLaws[] = {
     {"exchange", 4, exchange},     {"pipeline", 2, pipeline}, {"any_rank", 4, any_rank},
     {"lanes", 2, lanes},           {"tasks", 2, tasks},       {"deadline", 3, deadline},
     {"wrong_size", 3, wrong_size}, {"alone", 1, alone},       {"huge", 2, huge},
+    {"collectives", 5, check_collectives},
 };
 
 }  // namespace

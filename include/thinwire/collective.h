@@ -1,6 +1,7 @@
-// Collectives: free functions that every rank of a transport calls together, in the same order.
-// docs/algorithms.md gives the rounds and bytes of each. The result is the same, bit for bit, on
-// every rank, transport and run. Nothing is allocated once a lane has seen the largest call.
+// Collectives: free functions that every rank of a transport calls together, in the same order and
+// with the same sizes. docs/algorithms.md gives the rounds and bytes of each. The result is the
+// same, bit for bit, on every rank, transport and run. Nothing is allocated once a lane has seen
+// the largest call.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,10 @@
 #include "thinwire/transport.h"
 
 namespace thinwire {
+
+// Collectives use the tags from here to kTagLimit, one per operation, so that ranks that call
+// different ones fail rather than mix them up. Messages of your own must use lower tags.
+inline constexpr std::uint32_t kCollectiveTags = kTagLimit - 256;
 
 // How an all-reduce travels. `automatic` picks the cheaper one from the size and the number of
 // ranks alone, so that all ranks agree.
@@ -33,6 +38,10 @@ void allreduce_min(Transport& wire, std::span<std::uint64_t> data, Route route =
 void allreduce_and(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
 void allreduce_and(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
 
+// The payload bytes that `rank` of `size` sends in an all-reduce of numel elements.
+std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size, Route route = Route::automatic,
+                              std::size_t element_bytes = sizeof(float));
+
 // Elements [begin, end) of n that rank owns when n elements are dealt out evenly, the first ranks
 // getting one more.
 struct Share {
@@ -46,11 +55,15 @@ Share share_of(std::size_t n, int rank, int size) noexcept;
 // unspecified state.
 void reduce_scatter_sum(Transport& wire, MutFloats data);
 
-// `all` holds size() pieces of equal length in rank order; mine is copied to its place.
+// `all` holds size() pieces of equal length in rank order; mine is copied to its place, unless it
+// is there already.
 void allgather(Transport& wire, Bytes mine, MutBytes all);
 
 // Pieces of any length: `all` becomes their concatenation and lengths[r] the length of rank r's.
-void allgather(Transport& wire, Bytes mine, Payload& all, std::span<std::uint64_t> lengths);
+// WireError if a rank announces more than max_bytes. `mine` must not lie in `all`.
+inline constexpr std::size_t kLongestPiece = std::size_t{1} << 32;
+void allgather(Transport& wire, Bytes mine, Payload& all, std::span<std::uint64_t> lengths,
+               std::size_t max_bytes = kLongestPiece);
 
 // data of `root` reaches every rank.
 void broadcast(Transport& wire, MutBytes data, int root = 0);
@@ -58,13 +71,14 @@ void broadcast(Transport& wire, MutBytes data, int root = 0);
 // Returns on no rank before it was called on every rank.
 void barrier(Transport& wire);
 
-// Merges two values into out (which is empty, with capacity): `lower` holds the contribution of the
-// lower ranks. Must be a function of its operands alone; need not be associative.
+// Merges two values into out (which is empty, with capacity): `lower` holds the contributions of a
+// range of ranks, `higher` those of the range that follows it. Must be a function of its operands
+// alone; need not be associative or commutative.
 using Merge = std::function<void(Bytes lower, Bytes higher, Payload& out)>;
 
 // Merges the values of all ranks pairwise; afterwards every rank holds the same one. No value may
-// be longer than max_bytes. The butterfly takes log2 P rounds (two more if P is no power of two) in
-// which all ranks work; the tree reduces to rank 0 and broadcasts.
+// be longer than max_bytes (std::logic_error). The butterfly takes log2 P rounds (two more if P is
+// no power of two) in which all ranks work; the tree reduces to rank 0 and broadcasts.
 void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
 void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
 

@@ -22,6 +22,13 @@ struct Posted {
 template <class Operation>
 class Matchbox {
  public:
+  // How many operations meet here before their partners depends on timing; room for the usual
+  // number keeps a second call of a collective from allocating what the first happened not to.
+  Matchbox() {
+    sends_.reserve(64);
+    receives_.reserve(64);
+  }
+
   // The oldest receive that takes this send, removed from the box; else null, and the send stays.
   Operation* post_send(Operation& send) {
     return match(receives_, sends_, send, [&](const Operation& r) { return fits(send, r); });

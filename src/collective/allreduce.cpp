@@ -1,0 +1,111 @@
+// All-reduce and reduce-scatter.
+#include <algorithm>
+
+#include "collective/plans.h"
+#include "collective/tags.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+// The numbers tell the messages of two reductions apart; they are not stored anywhere.
+constexpr Reduction kSumFloat = make_reduction<Sum, float>(0);
+constexpr Reduction kSum8 = make_reduction<Sum, std::uint8_t>(1);
+constexpr Reduction kSum16 = make_reduction<Sum, std::uint16_t>(2);
+constexpr Reduction kSum32 = make_reduction<Sum, std::uint32_t>(3);
+constexpr Reduction kSum64 = make_reduction<Sum, std::uint64_t>(4);
+constexpr Reduction kMax32 = make_reduction<Max, std::uint32_t>(5);
+constexpr Reduction kMax64 = make_reduction<Max, std::uint64_t>(6);
+constexpr Reduction kMin32 = make_reduction<Min, std::uint32_t>(7);
+constexpr Reduction kMin64 = make_reduction<Min, std::uint64_t>(8);
+constexpr Reduction kAnd32 = make_reduction<And, std::uint32_t>(9);
+constexpr Reduction kAnd64 = make_reduction<And, std::uint64_t>(10);
+
+void doubling(Transport& wire, Elements data, const Reduction& reduction) {
+  run_pipeline(wire, tag_of(Stream::doubling, reduction.number),
+               DoublingPlan(data, wire.rank(), wire.size()), reduction);
+}
+
+template <class T>
+void allreduce(Transport& wire, std::span<T> span, const Reduction& reduction, Route route) {
+  if (wire.size() == 1 || span.empty()) return;
+  const Elements data{std::as_writable_bytes(span), sizeof(T)};
+  if (allreduce_route(route, span.size(), sizeof(T), wire.size()) == Route::doubling) {
+    return doubling(wire, data, reduction);
+  }
+  run_pipeline(wire, tag_of(Stream::ring, reduction.number),
+               RingPlan(data, wire.rank(), wire.size(), RingPlan::Part::allreduce), reduction);
+}
+
+}  // namespace
+
+void allreduce_sum(Transport& wire, MutFloats data, Route route) {
+  allreduce(wire, data, kSumFloat, route);
+}
+void allreduce_sum(Transport& wire, std::span<std::uint8_t> data, Route route) {
+  allreduce(wire, data, kSum8, route);
+}
+void allreduce_sum(Transport& wire, std::span<std::uint16_t> data, Route route) {
+  allreduce(wire, data, kSum16, route);
+}
+void allreduce_sum(Transport& wire, std::span<std::uint32_t> data, Route route) {
+  allreduce(wire, data, kSum32, route);
+}
+void allreduce_sum(Transport& wire, std::span<std::uint64_t> data, Route route) {
+  allreduce(wire, data, kSum64, route);
+}
+void allreduce_max(Transport& wire, std::span<std::uint32_t> data, Route route) {
+  allreduce(wire, data, kMax32, route);
+}
+void allreduce_max(Transport& wire, std::span<std::uint64_t> data, Route route) {
+  allreduce(wire, data, kMax64, route);
+}
+void allreduce_min(Transport& wire, std::span<std::uint32_t> data, Route route) {
+  allreduce(wire, data, kMin32, route);
+}
+void allreduce_min(Transport& wire, std::span<std::uint64_t> data, Route route) {
+  allreduce(wire, data, kMin64, route);
+}
+void allreduce_and(Transport& wire, std::span<std::uint32_t> data, Route route) {
+  allreduce(wire, data, kAnd32, route);
+}
+void allreduce_and(Transport& wire, std::span<std::uint64_t> data, Route route) {
+  allreduce(wire, data, kAnd64, route);
+}
+
+void reduce_scatter_sum(Transport& wire, MutFloats span) {
+  if (wire.size() == 1 || span.empty()) return;
+  const Elements data{std::as_writable_bytes(span), sizeof(float)};
+  if (reduce_scatter_route(span.size(), sizeof(float), wire.size()) == Route::doubling) {
+    return doubling(wire, data, kSumFloat);
+  }
+  run_pipeline(wire, tag_of(Stream::ring_scatter, kSumFloat.number),
+               RingPlan(data, wire.rank(), wire.size(), RingPlan::Part::reduce_scatter), kSumFloat);
+}
+
+Share share_of(std::size_t n, int rank, int size) noexcept {
+  const auto place = static_cast<std::size_t>(rank);
+  const auto count = static_cast<std::size_t>(size);
+  const std::size_t each = n / count;
+  const std::size_t longer = n % count;  // the first so many have one more
+  const std::size_t begin = place * each + std::min(place, longer);
+  return {begin, begin + each + (place < longer ? 1 : 0)};
+}
+
+std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size, Route route,
+                              std::size_t element_bytes) {
+  if (size == 1) return 0;
+  if (allreduce_route(route, numel, element_bytes, size) == Route::ring) {
+    const std::size_t kept = share_of(numel, rank, size).size();
+    const std::size_t next = share_of(numel, (rank + 1) % size, size).size();
+    return (2 * numel - kept - next) * element_bytes;
+  }
+  const Butterfly butterfly(rank, size);
+  std::uint64_t sends = 0;
+  for (int round = 0; round < butterfly.rounds(); ++round) {
+    if (butterfly.meeting(round).to != kNobody) ++sends;
+  }
+  return sends * numel * element_bytes;
+}
+
+}  // namespace thinwire

@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "collective/cost.h"
+#include "collective/pipeline.h"
+#include "collective/tags.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+// From the root upwards, each rank passes on to the next, chunk by chunk.
+class ChainPlan final : public Plan {
+ public:
+  ChainPlan(MutBytes data, int rank, int size, int root) : data_(data) {
+    messages = chain_chunks(data.size(), size);
+    depends = 0;
+    overwrites = messages;
+    if ((rank + 1) % size != root) meeting_.to = (rank + 1) % size;
+    if (rank != root) meeting_.from = (rank + size - 1) % size;
+  }
+
+  Hop hop(std::size_t message) const override {
+    const Share part =
+        share_of(data_.size(), static_cast<int>(message), static_cast<int>(messages));
+    const MutBytes chunk = data_.subspan(part.begin, part.size());
+    return {meeting_, chunk, chunk};
+  }
+
+ private:
+  MutBytes data_;
+  Meeting meeting_;
+};
+
+void binomial(Transport& wire, Tag tag, MutBytes data, int root) {
+  const int size = wire.size();
+  const int place = (wire.rank() + size - root) % size;
+  const TreePlace tree(place, size);
+  if (place != 0) wire.wait(wire.post_recv((tree.parent + root) % size, tag, data));
+  // The child with the most descendants first.
+  for (int d = tree.reach / 2; d > 0; d /= 2) {
+    if (place + d < size) wire.send((place + d + root) % size, tag, data);
+  }
+}
+
+}  // namespace
+
+void broadcast(Transport& wire, MutBytes data, int root) {
+  const int size = wire.size();
+  if (root < 0 || root >= size) {
+    throw std::logic_error(fmt::format("broadcast: no root {} among {} ranks", root, size));
+  }
+  if (size == 1 || data.empty()) return;
+  const Tag tag = tag_of(Stream::broadcast);
+  if (binomial_time(data.size(), size) <= chain_time(data.size(), size)) {
+    return binomial(wire, tag, data, root);
+  }
+  run_pipeline(wire, tag, ChainPlan(data, wire.rank(), size, root), Reduction{});
+}
+
+}  // namespace thinwire

@@ -1,0 +1,38 @@
+// The alpha-beta model that picks algorithms and chunk sizes; docs/algorithms.md explains it.
+// Everything here depends on sizes alone, in integers, so that all ranks decide alike.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "thinwire/collective.h"
+
+namespace thinwire {
+
+// Time is counted in bytes of a 1 Gbit/s link; this is alpha, 100 us.
+inline constexpr std::uint64_t kLatency = 12'500;
+
+inline constexpr std::size_t kSmallestChunk = std::size_t{128} << 10;
+inline constexpr std::size_t kLargestChunk = std::size_t{512} << 10;
+
+// Rounds of a binomial tree or a dissemination among `size` ranks.
+int log2_ceil(int size) noexcept;
+
+// In how many chunks a step of the ring or of the doubling moves its bytes.
+std::size_t chunk_count(std::size_t bytes) noexcept;
+// In how many chunks a broadcast goes down the chain.
+std::size_t chain_chunks(std::size_t bytes, int size) noexcept;
+
+std::uint64_t ring_time(std::size_t share_bytes, int steps) noexcept;
+std::uint64_t doubling_time(std::size_t bytes, int size) noexcept;
+std::uint64_t binomial_time(std::size_t bytes, int size) noexcept;
+std::uint64_t chain_time(std::size_t bytes, int size) noexcept;
+
+// The bytes of the largest share when numel elements are dealt among `size` ranks.
+std::size_t largest_share(std::size_t numel, std::size_t element_bytes, int size) noexcept;
+
+// The cheaper route of an all-reduce, and of a reduce-scatter; the route itself if not automatic.
+Route allreduce_route(Route route, std::size_t numel, std::size_t element_bytes, int size) noexcept;
+Route reduce_scatter_route(std::size_t numel, std::size_t element_bytes, int size) noexcept;
+
+}  // namespace thinwire

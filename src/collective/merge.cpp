@@ -1,0 +1,94 @@
+// Values of varying length, merged pairwise.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "collective/butterfly.h"
+#include "collective/tags.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+// One rank's value and how it meets those of others. The scratch of the lane holds both operands of
+// a merge, so that the result can be made in the memory of the value.
+class Merging {
+ public:
+  Merging(Transport& wire, Tag tag, Payload& value, std::size_t max_bytes, const Merge& merge)
+      : wire_(wire),
+        tag_(tag),
+        value_(value),
+        max_bytes_(max_bytes),
+        merge_(merge),
+        own_(wire.scratch(2 * max_bytes).first(max_bytes)),
+        other_(wire.scratch(2 * max_bytes).last(max_bytes)) {
+    check_length("given");
+    value_.reserve(max_bytes);
+  }
+
+  void meet(const Meeting& meeting) {
+    const bool receives = meeting.from != kNobody;
+    const bool sends = meeting.to != kNobody;
+    Pending arriving, leaving;
+    Received received;
+    if (receives) arriving = wire_.post_recv(meeting.from, tag_, other_, Fit::at_most);
+    if (sends) leaving = wire_.post_send(meeting.to, tag_, value_);
+    if (receives) received = wire_.wait(arriving);
+    if (sends) wire_.wait(leaving);
+    if (receives) take_in(other_.first(received.bytes), meeting.arrival);
+  }
+
+ private:
+  void take_in(Bytes other, Arrival arrival) {
+    if (arrival == Arrival::store) {
+      value_.assign(other.begin(), other.end());
+      return;
+    }
+    const MutBytes own = own_.first(value_.size());
+    std::copy(value_.begin(), value_.end(), own.begin());
+    value_.clear();
+    const bool first = arrival == Arrival::lower;
+    merge_(first ? other : own, first ? own : other, value_);
+    check_length("merged");
+  }
+
+  void check_length(std::string_view what) const {
+    if (value_.size() <= max_bytes_) return;
+    throw std::logic_error(fmt::format("the {} value has {} bytes, more than max_bytes {}", what,
+                                       value_.size(), max_bytes_));
+  }
+
+  Transport& wire_;
+  Tag tag_;
+  Payload& value_;
+  std::size_t max_bytes_;
+  const Merge& merge_;
+  MutBytes own_;
+  MutBytes other_;
+};
+
+}  // namespace
+
+void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
+  Merging merging(wire, tag_of(Stream::merge_butterfly), value, max_bytes, merge);
+  const Butterfly butterfly(wire.rank(), wire.size());
+  for (int round = 0; round < butterfly.rounds(); ++round) {
+    merging.meet(butterfly.meeting(round));
+  }
+}
+
+void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
+  Merging merging(wire, tag_of(Stream::merge_tree), value, max_bytes, merge);
+  const int rank = wire.rank();
+  const TreePlace tree(rank, wire.size());
+  const auto child = [&](int d) { return rank + d < wire.size() ? rank + d : kNobody; };
+
+  for (int d = 1; d < tree.reach; d *= 2) merging.meet({kNobody, child(d), Arrival::higher});
+  if (rank != 0) {
+    merging.meet({tree.parent, kNobody});
+    merging.meet({kNobody, tree.parent, Arrival::store});
+  }
+  for (int d = tree.reach / 2; d > 0; d /= 2) merging.meet({child(d), kNobody});
+}
+
+}  // namespace thinwire

@@ -1,0 +1,94 @@
+#include "collective/pipeline.h"
+
+#include <algorithm>
+#include <array>
+
+namespace thinwire {
+namespace {
+
+// Chunks in flight in each direction. Three hide the latency and the work on one chunk; the fourth
+// covers for a rank that is scheduled late.
+constexpr std::size_t kWindow = 4;
+constexpr std::size_t kSlotAlignment = 64;
+
+class Pipeline {
+ public:
+  Pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction)
+      : wire_(wire),
+        tag_(tag),
+        plan_(plan),
+        reduction_(reduction),
+        window_(std::min({kWindow, plan.messages, plan.overwrites})),
+        lead_(std::min(plan.depends, window_)),
+        late_(plan.depends == 0 ? window_ : 0),
+        slot_bytes_((plan.longest + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment),
+        slots_(wire.scratch(window_ * slot_bytes_)) {}
+
+  // No deadlock: everything that iteration i waits for was posted by the peers in earlier
+  // iterations (receive i + window and send i + lead in iteration i) or before the first.
+  void run() {
+    for (std::size_t i = 0; i < window_; ++i) post_receive(i);
+    for (std::size_t i = 0; i < lead_; ++i) post_send(i);
+    for (std::size_t i = 0; i < plan_.messages + late_; ++i) {
+      const bool more = i < plan_.messages;
+      if (more) finish_receive(i);
+      // Frees the bytes of send i for the combination in place, and those of all before for
+      // messages up to i + window that are stored.
+      if (i >= late_) finish_send(i - late_);
+      if (more) take_in(i);
+      if (i + window_ < plan_.messages) post_receive(i + window_);
+      if (i + lead_ < plan_.messages) post_send(i + lead_);
+    }
+  }
+
+ private:
+  void post_receive(std::size_t i) {
+    const Hop hop = plan_.hop(i);
+    if (hop.meeting.from == kNobody) return;
+    const MutBytes into = hop.meeting.arrival == Arrival::store ? hop.in : slot(i, hop.in.size());
+    receives_[i % window_] = wire_.post_recv(hop.meeting.from, tag_, into, Fit::exact);
+  }
+  void post_send(std::size_t i) {
+    const Hop hop = plan_.hop(i);
+    if (hop.meeting.to == kNobody) return;
+    sends_[i % window_] = wire_.post_send(hop.meeting.to, tag_, hop.out);
+  }
+  void finish_receive(std::size_t i) {
+    if (plan_.hop(i).meeting.from != kNobody) wire_.wait(receives_[i % window_]);
+  }
+  void finish_send(std::size_t i) {
+    if (plan_.hop(i).meeting.to != kNobody) wire_.wait(sends_[i % window_]);
+  }
+  void take_in(std::size_t i) {
+    const Hop hop = plan_.hop(i);
+    if (hop.meeting.from == kNobody || hop.meeting.arrival == Arrival::store) return;
+    const std::byte* arrived = slot(i, hop.in.size()).data();
+    std::byte* own = hop.in.data();
+    const bool first = hop.meeting.arrival == Arrival::lower;
+    reduction_.combine(first ? arrived : own, first ? own : arrived, own,
+                       hop.in.size() / reduction_.element_bytes);
+  }
+  MutBytes slot(std::size_t i, std::size_t bytes) const {
+    return slots_.subspan(i % window_ * slot_bytes_, bytes);
+  }
+
+  Transport& wire_;
+  Tag tag_;
+  const Plan& plan_;
+  const Reduction& reduction_;
+  std::size_t window_;
+  std::size_t lead_;  // how far sends run ahead of what has been taken in
+  std::size_t late_;  // how long a send may stay unfinished after message i was taken in
+  std::size_t slot_bytes_;
+  MutBytes slots_;
+  std::array<Pending, kWindow> receives_{};
+  std::array<Pending, kWindow> sends_{};
+};
+
+}  // namespace
+
+void run_pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction) {
+  Pipeline(wire, tag, plan, reduction).run();
+}
+
+}  // namespace thinwire

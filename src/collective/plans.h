@@ -1,0 +1,86 @@
+// How the ring and the doubling deal out their messages.
+#pragma once
+
+#include "collective/cost.h"
+#include "collective/pipeline.h"
+
+namespace thinwire {
+
+// Elements as bytes.
+struct Elements {
+  MutBytes bytes;
+  std::size_t element_bytes;
+
+  std::size_t count() const noexcept { return bytes.size() / element_bytes; }
+  MutBytes part(std::size_t begin, std::size_t numel) const noexcept {
+    return bytes.subspan(begin * element_bytes, numel * element_bytes);
+  }
+};
+
+// Share s starts on rank s + 1 and travels upwards around the ring; each rank adds its own until it
+// arrives, complete, on rank s. In P - 1 further steps it travels on, unchanged.
+class RingPlan final : public Plan {
+ public:
+  enum class Part { reduce_scatter, allreduce };
+  RingPlan(Elements data, int rank, int size, Part part)
+      : data_(data), rank_(rank), size_(size), chunks_(chunk_count(share_bytes())) {
+    const std::size_t half = static_cast<std::size_t>(size - 1) * chunks_;
+    messages = part == Part::allreduce ? 2 * half : half;
+    depends = chunks_;
+    overwrites = half;
+    longest = (share_bytes() / data.element_bytes + chunks_ - 1) / chunks_ * data.element_bytes;
+  }
+
+  Hop hop(std::size_t message) const override {
+    const auto step = static_cast<int>(message / chunks_);
+    const std::size_t chunk = message % chunks_;
+    const Arrival arrival = step < size_ - 1 ? Arrival::lower : Arrival::store;
+    return {{(rank_ + 1) % size_, (rank_ + size_ - 1) % size_, arrival},
+            piece(rank_ - 1 - step, chunk),
+            piece(rank_ - 2 - step, chunk)};
+  }
+
+ private:
+  std::size_t share_bytes() const {
+    return largest_share(data_.count(), data_.element_bytes, size_);
+  }
+  MutBytes piece(int share, std::size_t chunk) const {
+    const Share whole = share_of(data_.count(), (share + 2 * size_) % size_, size_);
+    const Share part = share_of(whole.size(), static_cast<int>(chunk), static_cast<int>(chunks_));
+    return data_.part(whole.begin + part.begin, part.size());
+  }
+
+  Elements data_;
+  int rank_;
+  int size_;
+  std::size_t chunks_;
+};
+
+// In each round of the butterfly two ranks exchange all of their data.
+class DoublingPlan final : public Plan {
+ public:
+  DoublingPlan(Elements data, int rank, int size)
+      : data_(data), butterfly_(rank, size), chunks_(chunk_count(data.bytes.size())) {
+    const auto rounds = static_cast<std::size_t>(butterfly_.rounds());
+    messages = rounds * chunks_;
+    depends = chunks_;
+    // An odd rank that was folded away gives its data in the first round and gets the result in the
+    // last.
+    overwrites = butterfly_.folds() ? (rounds - 1) * chunks_ : messages;
+    longest = (data.count() + chunks_ - 1) / chunks_ * data.element_bytes;
+  }
+
+  Hop hop(std::size_t message) const override {
+    const auto chunk = static_cast<int>(message % chunks_);
+    const Share part = share_of(data_.count(), chunk, static_cast<int>(chunks_));
+    const MutBytes piece = data_.part(part.begin, part.size());
+    return {butterfly_.meeting(static_cast<int>(message / chunks_)), piece, piece};
+  }
+
+ private:
+  Elements data_;
+  Butterfly butterfly_;
+  std::size_t chunks_;
+};
+
+}  // namespace thinwire
