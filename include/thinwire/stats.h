@@ -16,6 +16,16 @@ struct Summary {
 };
 Summary summarize(std::vector<double> samples);
 
+// What a strategy spent so far on one rank. Strategies add to the phases; whoever calls the hooks
+// counts the steps and takes the bytes from Transport::traffic().
+struct Stats {
+  std::uint64_t steps = 0;
+  std::uint64_t bytes_sent = 0;
+  Seconds codec{0};  // turning gradients into what is sent, and back
+  Seconds wire{0};   // exchanging it
+  Seconds wait{0};   // for a peer that was late, where a strategy can tell
+};
+
 // Adds the time between construction and destruction, read from `clock()`, to one field.
 template <class Clock>
 class PhaseTimer {

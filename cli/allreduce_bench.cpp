@@ -1,0 +1,173 @@
+#include "cli/allreduce_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "thinwire/collective.h"
+#include "thinwire/hash.h"
+#include "thinwire/random.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire::cli {
+namespace {
+
+// Gradients are multiples of 2^-11 in [-1, 1): the sum of up to this many is exact in any order.
+constexpr int kMostExactWorkers = 1 << 12;
+constexpr std::size_t kSamples = 64;
+
+float gradient_of(std::uint32_t bits) {
+  return static_cast<float>(static_cast<std::int32_t>(bits) >> 20) * 0x1.0p-11f;
+}
+
+// Four gradients of a rank come from one block.
+std::array<std::uint32_t, 4> block_of(std::uint64_t seed, int rep, int rank, std::size_t block) {
+  const auto step = static_cast<std::uint64_t>(rep) << 32 | static_cast<std::uint64_t>(rank);
+  return philox(seed, step, block, Purpose::bench);
+}
+
+void fill_gradient(MutFloats out, std::uint64_t seed, int rep, int rank) {
+  for (std::size_t i = 0; i < out.size(); i += 4) {
+    const auto block = block_of(seed, rep, rank, i / 4);
+    for (std::size_t j = 0; j < std::min<std::size_t>(4, out.size() - i); ++j) {
+      out[i + j] = gradient_of(block[j]);
+    }
+  }
+}
+
+float mean_gradient(std::size_t element, std::uint64_t seed, int rep, int workers) {
+  float sum = 0;
+  for (int rank = 0; rank < workers; ++rank) {
+    sum += gradient_of(block_of(seed, rep, rank, element / 4)[element % 4]);
+  }
+  return sum / static_cast<float>(workers);
+}
+
+// 1 + the first sampled element that is not the mean; 0 if all are.
+std::uint64_t find_wrong(Floats result, std::uint64_t seed, int rep, int workers) {
+  if (workers > kMostExactWorkers || result.empty()) return 0;
+  const std::size_t samples = std::min(kSamples, result.size());
+  for (std::size_t s = 0; s < samples; ++s) {
+    // Evenly spread, the first and the last among them.
+    const std::size_t element = samples == 1 ? 0 : s * (result.size() - 1) / (samples - 1);
+    if (result[element] != mean_gradient(element, seed, rep, workers)) return element + 1;
+  }
+  return 0;
+}
+
+std::uint64_t nanoseconds(Seconds duration) {
+  return static_cast<std::uint64_t>(std::llround(std::max(0.0, duration.count()) * 1e9));
+}
+
+// What the ranks compare after each repetition: of all these the largest counts.
+struct Observed {
+  enum Index { elapsed, codec, sent, received, wrong, hash, kCount };
+  std::array<std::uint64_t, kCount> values{};
+};
+
+class Measurement {
+ public:
+  Measurement(Transport& wire, const AllreducePlan& plan, std::size_t numel)
+      : wire_(wire),
+        plan_(plan),
+        strategy_(make_strategy(plan.strategy)),
+        // The others promise something else than the exact mean, which their own tests check.
+        exact_(Spec::parse(plan.strategy).name() == "dense"),
+        gradient_(numel),
+        layout_{{{"gradient", 0, {numel}}}, numel},
+        context_{0, {{}, gradient_, layout_}, wire, stats_} {}
+
+  AllreduceResult run(const RepStarted& rep_started) {
+    strategy_->begin(context_);
+    for (int rep = 0; rep < plan_.warmup + plan_.reps; ++rep) {
+      rep_started(rep);
+      note(agree(exchange(rep)), rep);
+    }
+    strategy_->end(context_);
+    return result();
+  }
+
+ private:
+  Observed exchange(int rep) {
+    fill_gradient(gradient_, plan_.seed, rep, wire_.rank());
+    context_.step = static_cast<std::uint64_t>(rep);
+    const Traffic& traffic = wire_.traffic();
+    const Seconds codec = stats_.codec;
+    barrier(wire_);
+    const std::uint64_t sent = traffic.bytes_sent, received = traffic.bytes_received;
+    const Seconds start = wire_.now();
+    strategy_->after_backward(context_);
+    const Seconds elapsed = wire_.now() - start;
+
+    Observed out;
+    out.values[Observed::elapsed] = nanoseconds(elapsed);
+    out.values[Observed::codec] = nanoseconds(stats_.codec - codec);
+    out.values[Observed::sent] = traffic.bytes_sent - sent;
+    out.values[Observed::received] = traffic.bytes_received - received;
+    out.values[Observed::wrong] = exact_ ? find_wrong(gradient_, plan_.seed, rep, wire_.size()) : 0;
+    out.values[Observed::hash] = hash64(std::as_bytes(std::span(gradient_)));
+    return out;
+  }
+
+  Observed agree(Observed mine) {
+    std::uint64_t smallest = mine.values[Observed::hash];
+    allreduce_min(wire_, std::span(&smallest, 1));
+    allreduce_max(wire_, std::span(mine.values));
+    identical_ = identical_ && smallest == mine.values[Observed::hash];
+    return mine;
+  }
+
+  void note(const Observed& observed, int rep) {
+    if (const std::uint64_t wrong = observed.values[Observed::wrong]; wrong != 0) {
+      throw Error(
+          fmt::format("{}: element {} of {} is not the mean of the {} workers after exchange "
+                      "{}: the result is wrong",
+                      plan_.strategy, wrong - 1, gradient_.size(), wire_.size(), rep));
+    }
+    if (rep < plan_.warmup) return;
+    elapsed_.push_back(static_cast<double>(observed.values[Observed::elapsed]) * 1e-9);
+    codec_.push_back(static_cast<double>(observed.values[Observed::codec]) * 1e-9);
+    sent_ = std::max(sent_, observed.values[Observed::sent]);
+    received_ = std::max(received_, observed.values[Observed::received]);
+  }
+
+  AllreduceResult result() const {
+    AllreduceResult out;
+    out.numel = gradient_.size();
+    out.workers = wire_.size();
+    out.reps = plan_.reps;
+    out.seconds = summarize(elapsed_);
+    out.seconds_codec = summarize(codec_).median;
+    out.bytes_per_worker = sent_;
+    out.replicas_identical = identical_;
+    if (plan_.network) {
+      const std::uint64_t busiest = std::max(sent_, received_);
+      const Seconds latency = busiest > 0 ? plan_.network->latency : Seconds(0);
+      out.wire_bound_seconds = (plan_.network->transfer_time(busiest) + latency).count();
+    }
+    return out;
+  }
+
+  Transport& wire_;
+  const AllreducePlan& plan_;
+  std::unique_ptr<Strategy> strategy_;
+  bool exact_;
+  std::vector<float> gradient_;
+  Layout layout_;
+  Stats stats_;
+  StepContext context_;
+  std::vector<double> elapsed_, codec_;
+  std::uint64_t sent_ = 0, received_ = 0;
+  bool identical_ = true;
+};
+
+}  // namespace
+
+AllreduceResult measure_allreduce(Transport& wire, const AllreducePlan& plan, std::size_t numel,
+                                  const RepStarted& rep_started) {
+  return Measurement(wire, plan, numel).run(rep_started);
+}
+
+}  // namespace thinwire::cli

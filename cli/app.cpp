@@ -1,0 +1,83 @@
+// The root of the command line: parses, runs the command, turns errors into exit codes.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/help.h"
+#include "cli/launcher.h"
+#include "cli/words.h"
+#include "thinwire/error.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr std::string_view kExamples = R"(Examples:
+  thinwire bench allreduce --numel 1000000              4 workers on this machine
+  thinwire bench allreduce --network 1gbit,0.2ms        ... on an imitated network
+  thinwire list strategies                              what can be chosen, with defaults
+  thinwire help bench allreduce                         more about one command)";
+
+std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
+  auto app = std::make_unique<CLI::App>("Trains neural networks over thin wires.", "thinwire");
+  app->set_version_flag("--version", "thinwire " THINWIRE_VERSION, "the version");
+  show_examples_first(*app, kExamples);
+  add_bench(*app, invocation);
+  add_list(*app, invocation);
+  add_help(*app, invocation);
+  return app;
+}
+
+// Survivors of a death tell our launcher that another rank is to blame.
+int exit_code(const TransportError&, const Io& io) {
+  return io.env(kLauncherVariable) ? kPeerFailed : kRunFailed;
+}
+
+int run_action(const Invocation& invocation) {
+  Io& io = invocation.io;
+  try {
+    return invocation.action();
+  } catch (const ConfigError& error) {
+    print_error(io, error.what());
+    return kBadUsage;
+  } catch (const TransportError& error) {
+    print_error(io, error.what());
+    return exit_code(error, io);
+  } catch (const Error& error) {
+    print_error(io, error.what());
+  } catch (const std::bad_alloc&) {
+    print_error(io, "out of memory");
+  } catch (const std::exception& error) {
+    print_error(io, fmt::format("{} (a bug in thinwire: please report it)", error.what()));
+  }
+  return kRunFailed;
+}
+
+}  // namespace
+
+int run(std::vector<std::string> arguments, Io& io) {
+  Invocation invocation{io, std::move(arguments), nullptr};
+  const std::unique_ptr<CLI::App> app = make_app(invocation);
+  try {
+    if (invocation.arguments.empty()) {
+      io.err << app->help();
+      return kBadUsage;
+    }
+    check_words(*app, invocation.arguments);
+    // CLI11 takes them from the back.
+    app->parse(
+        std::vector<std::string>(invocation.arguments.rbegin(), invocation.arguments.rend()));
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    return app->exit(wanted, io.out, io.err);
+  } catch (const CLI::ParseError& error) {
+    print_error(io, fmt::format("{}\nSee `{} --help`.", error.what(),
+                                named_command(*app, invocation.arguments)));
+    return kBadUsage;
+  } catch (const ConfigError& error) {
+    print_error(io, error.what());
+    return kBadUsage;
+  }
+  return run_action(invocation);
+}
+
+}  // namespace thinwire::cli

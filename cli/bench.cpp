@@ -1,0 +1,155 @@
+// thinwire bench: what an exchange costs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "cli/allreduce_bench.h"
+#include "cli/allreduce_report.h"
+#include "cli/command.h"
+#include "cli/group.h"
+#include "cli/help.h"
+#include "cli/memory.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr std::string_view kAllreduceExamples = R"(Examples:
+  thinwire bench allreduce                                      a sweep of sizes, 4 local workers
+  thinwire bench allreduce --numel 1000,25M --network 1gbit,0.2ms
+  thinwire bench allreduce --workers 256 --transport sim --network 10gbit,50us --numel 100k
+  mpirun -n 4 thinwire bench allreduce --numel 25M --json)";
+
+constexpr std::size_t kSweep[] = {1'000, 10'000, 100'000, 1'000'000, 10'000'000, 25'000'000};
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 40;
+
+struct AllreduceFlags {
+  AllreducePlan plan;
+  std::string numel;
+  GroupFlags group;
+  bool json = false;
+};
+
+// "25000000", "25M" or "100k".
+std::size_t parse_count(std::string_view text, std::string_view whole) {
+  std::string_view digits = text;
+  std::uint64_t unit = 1;
+  if (text.ends_with('k')) unit = 1'000;
+  if (text.ends_with('M')) unit = 1'000'000;
+  if (unit > 1) digits.remove_suffix(1);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || value == 0 ||
+      value > kMostElements / unit) {
+    throw ConfigError(fmt::format(
+        "--numel {}: '{}' is not a number of floats; examples: 1000  100k,25M", whole, text));
+  }
+  return value * unit;
+}
+
+std::vector<std::size_t> parse_counts(std::string_view text) {
+  std::vector<std::size_t> out;
+  for (std::string_view rest = text;;) {
+    const auto comma = rest.find(',');
+    out.push_back(parse_count(rest.substr(0, comma), text));
+    if (comma == std::string_view::npos) return out;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string gibibytes(std::uint64_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (std::uint64_t{1} << 30));
+}
+
+// The sizes to run. Of a sweep, those that fit into memory; sizes that the user chose must fit.
+std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& group, Io& io) {
+  const bool sweep = flags.numel.empty();
+  std::vector<std::size_t> sizes(std::begin(kSweep), std::end(kSweep));
+  if (!sweep) sizes = parse_counts(flags.numel);
+  const std::optional<std::uint64_t> room = available_memory();
+  if (!room) return sizes;
+  const auto needed = [&](std::size_t numel) {
+    return std::uint64_t{numel} * sizeof(float) * kBuffersPerWorker *
+           static_cast<std::uint64_t>(group.workers_to_fit);
+  };
+  std::erase_if(sizes, [&](std::size_t numel) {
+    if (needed(numel) <= *room) return false;
+    const std::string text =
+        fmt::format("{} floats on {} workers of this machine need {}, but only {} are available",
+                    numel, group.workers_to_fit, gibibytes(needed(numel)), gibibytes(*room));
+    if (!sweep) throw ConfigError("--numel: " + text);
+    io.err << "left out: " << text << '\n';
+    return true;
+  });
+  if (sizes.empty()) throw ConfigError("no size of the sweep fits: give --numel, or fewer workers");
+  return sizes;
+}
+
+void check(const AllreducePlan& plan) {
+  make_strategy(plan.strategy);
+  if (plan.reps < 1) throw ConfigError(fmt::format("--reps {}: at least 1 is needed", plan.reps));
+  if (plan.warmup < 0) throw ConfigError(fmt::format("--warmup {}: at least 0", plan.warmup));
+}
+
+int bench_allreduce(AllreduceFlags flags, Invocation& invocation) {
+  Io& io = invocation.io;
+  AllreducePlan& plan = flags.plan;
+  check(plan);
+  const Group group = plan_group(flags.group, io.env);
+  plan.network = group.join.network;
+  plan.numels = choose_sizes(flags, group, io);
+
+  AllreduceReport report(io, plan, group.engine, flags.json);
+  bool identical = true;
+  const int code = run_group(group, invocation, [&](Transport& wire) {
+    if (wire.rank() != 0) {
+      for (const std::size_t numel : plan.numels) measure_allreduce(wire, plan, numel, [](int) {});
+      return;
+    }
+    Progress progress(io);
+    for (const std::size_t numel : plan.numels) {
+      progress.stage(fmt::format("{}: {} floats, {} workers over {}", plan.strategy, numel,
+                                 wire.size(), group.engine));
+      const AllreduceResult result = measure_allreduce(wire, plan, numel, [&](int rep) {
+        progress.detail(
+            fmt::format("{} floats: exchange {} of {}", numel, rep + 1, plan.warmup + plan.reps));
+      });
+      progress.clear();
+      report.add(result);
+      identical = identical && result.replicas_identical;
+    }
+  });
+  if (!identical) throw Error("the replicas differ: ranks got different results");
+  return code;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& root, Invocation& invocation) {
+  CLI::App* bench = root.add_subcommand("bench", "Measures what an exchange costs.");
+  show_examples_first(*bench, kAllreduceExamples);
+  CLI::App* command = bench->add_subcommand(
+      "allreduce", "One exchange of a strategy on synthetic gradients: time, bytes, wire bound.");
+  show_examples_first(*command, kAllreduceExamples);
+
+  auto flags = std::make_shared<AllreduceFlags>();
+  flags->plan.strategy = "dense";
+  command
+      ->add_option("--strategy", flags->plan.strategy,
+                   "name or name:key=value,... (dense); see `thinwire list strategies`")
+      ->type_name("SPEC");
+  command->add_option("--numel", flags->numel, "floats per gradient, a list (a sweep, 1k ... 25M)")
+      ->type_name("N,...");
+  command->add_option("--reps", flags->plan.reps, "repetitions that count (5)")->type_name("R");
+  command->add_option("--warmup", flags->plan.warmup, "repetitions before them (1)")
+      ->type_name("W");
+  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")->type_name("S");
+  add_group_flags(*command, flags->group);
+  command->add_flag("--json", flags->json, "a JSON line per size instead of the table");
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return bench_allreduce(*flags, invocation); };
+  });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,188 @@
+#include "cli/group.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "cli/launcher.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr int kWorkersByHand = 4;
+
+bool built(std::string_view engine) {
+  return std::ranges::any_of(engines(), [&](const Engine& e) { return e.name == engine; });
+}
+
+std::string choose_engine(const GroupFlags& flags, const std::optional<Place>& place) {
+  if (!flags.transport.empty()) return flags.transport;
+  const bool mpi_launcher =
+      place && (place->launcher == Launcher::open_mpi || place->launcher == Launcher::pmi);
+  if (mpi_launcher && built("mpi")) return "mpi";
+  return built("gloo") ? "gloo" : "threads";
+}
+
+void check_size(const GroupFlags& flags, const std::optional<Place>& place) {
+  if (flags.workers && *flags.workers < 1) {
+    throw ConfigError(fmt::format("--workers {}: at least 1 is needed", *flags.workers));
+  }
+  if (flags.workers && place && *flags.workers != place->size) {
+    throw ConfigError(
+        fmt::format("--workers {}, but {} says {}: leave --workers out, the launcher "
+                    "decides how many there are",
+                    *flags.workers, place->source, place->size));
+  }
+}
+
+// A script of a Slurm job that was not started by srun has a SLURM_PROCID all the same.
+bool really_launched(const std::optional<Place>& place, const Environment& env) {
+  if (!place || place->size == 1) return false;
+  return place->launcher != Launcher::slurm || env("SLURM_STEP_ID").has_value();
+}
+
+void plan_in_process(Group& group, const GroupFlags& flags, const std::optional<Place>& place,
+                     const Environment& env) {
+  if (really_launched(place, env)) {
+    throw ConfigError(fmt::format(
+        "--transport {} runs all workers in one process, but {} started {}: start it once without "
+        "a launcher, or choose another transport",
+        group.engine, place->source, place->size));
+  }
+  group.start = Group::Start::in_process;
+  group.join.size = group.workers_to_fit = flags.workers.value_or(kWorkersByHand);
+}
+
+void plan_mpi(const GroupFlags& flags, const std::optional<Place>& place, const Environment& env) {
+  if (place && under_mpi_launcher(env)) return;
+  throw ConfigError(fmt::format(
+      "--transport mpi needs workers that mpirun or srun started: mpirun -n {} thinwire ... "
+      "--transport mpi. To start workers on this machine without it, choose --transport gloo.",
+      flags.workers.value_or(kWorkersByHand)));
+}
+
+int inherited_socket(const Environment& env) {
+  const auto text = env(kMasterSocketVariable);
+  if (!text) return -1;
+  int number = -1;
+  std::from_chars(text->data(), text->data() + text->size(), number);
+  return number;
+}
+
+void plan_processes(Group& group, const GroupFlags& flags, const std::optional<Place>& place,
+                    const Environment& env) {
+  group.join.interface = find_interface(flags.place, env);
+  if (group.engine == "mpi") plan_mpi(flags, place, env);
+  if (!place) {
+    if (flags.place.master) {
+      throw ConfigError("--master needs --rank and --world-size, or a launcher that sets them");
+    }
+    group.start = Group::Start::by_us;
+    group.join.size = group.workers_to_fit = flags.workers.value_or(kWorkersByHand);
+    return;
+  }
+  group.start = Group::Start::by_others;
+  group.join.rank = place->rank;
+  group.join.size = place->size;
+  // Whoever started us for this machine has looked at its memory for all.
+  group.workers_to_fit = env(kLauncherVariable) ? 0 : 1;
+  if (group.engine == "mpi") return;
+  const Endpoint master = find_master(flags.place, env, *place);
+  group.join.master_host = master.host;
+  group.join.master_port = master.port;
+  if (place->rank == 0) group.join.master_socket = inherited_socket(env);
+}
+
+LogSink log_to(Io& io) {
+  return [&io](LogLevel level, std::string_view text) {
+    if (level >= LogLevel::warning) print_error(io, text);
+  };
+}
+
+}  // namespace
+
+void add_group_flags(CLI::App& command, GroupFlags& flags) {
+  std::vector<std::string_view> names;
+  for (const Engine& engine : engines()) names.push_back(engine.name);
+  command
+      .add_option("--workers", flags.workers,
+                  fmt::format("how many ({}, or what the launcher says)", kWorkersByHand))
+      ->type_name("P");
+  command
+      .add_option("--transport", flags.transport,
+                  fmt::format("{} (gloo, or mpi under mpirun)", fmt::join(names, ", ")))
+      ->type_name("T");
+  command
+      .add_option("--network", flags.network,
+                  "imitate a thin wire on this machine, such as 1gbit,0.2ms")
+      ->type_name("BW[,LAT]");
+  command.add_option("--timeout", flags.timeout, "seconds a peer may be silent (60)")
+      ->type_name("S");
+
+  const std::string group = "Workers started by others (torchrun, mpirun and srun need no flags)";
+  command.add_option("--rank", flags.place.rank, "which worker this is")
+      ->type_name("R")
+      ->group(group);
+  command.add_option("--world-size", flags.place.world_size, "how many there are")
+      ->type_name("P")
+      ->group(group);
+  command.add_option("--master", flags.place.master, "where rank 0 listens")
+      ->type_name("HOST:PORT")
+      ->group(group);
+  command
+      .add_option("--interface", flags.place.interface,
+                  "network interface (the one that routes to the master)")
+      ->type_name("NAME")
+      ->group(group);
+  command
+      .add_option("--join-timeout", flags.join_timeout,
+                  "seconds for all workers to come together (30)")
+      ->type_name("S")
+      ->group(group);
+  command.add_option("--fault", flags.fault)->group("");  // for tests: see faulty.cpp
+}
+
+Group plan_group(const GroupFlags& flags, const Environment& env) {
+  const std::optional<Place> place = discover(flags.place, env);
+  Group group;
+  group.engine = choose_engine(flags, place);
+  const Engine& engine = find_engine(group.engine);
+  if (!(flags.timeout > 0)) throw ConfigError("--timeout must be more than 0 seconds");
+  if (!(flags.join_timeout > 0)) throw ConfigError("--join-timeout must be more than 0 seconds");
+  group.join.timeout = Seconds(flags.timeout);
+  group.join.join_timeout = Seconds(flags.join_timeout);
+  if (!flags.network.empty()) group.join.network = Network::parse(flags.network);
+  group.join.fault = flags.fault;
+  if (engine.in_process) {
+    check_size(flags, really_launched(place, env) ? place : std::nullopt);
+    plan_in_process(group, flags, place, env);
+  } else {
+    check_size(flags, place);
+    plan_processes(group, flags, place, env);
+  }
+  return group;
+}
+
+int run_group(const Group& group, Invocation& invocation, const Worker& worker) {
+  if (group.start == Group::Start::by_us) {
+    LaunchOptions options;
+    options.command = {std::filesystem::read_symlink("/proc/self/exe")};
+    options.command.insert(options.command.end(), invocation.arguments.begin(),
+                           invocation.arguments.end());
+    options.workers = group.join.size;
+    return launch_workers(options, invocation.io);
+  }
+  JoinOptions join = group.join;
+  join.log = log_to(invocation.io);
+  run_workers(group.engine, join, [&](Transport& wire) {
+    end_on_interrupt();  // again, because engines may have put their own handler in its place
+    worker(wire);
+  });
+  return kOk;
+}
+
+}  // namespace thinwire::cli

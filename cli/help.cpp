@@ -1,0 +1,59 @@
+#include "cli/help.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/words.h"
+#include "thinwire/error.h"
+#include "thinwire/spec.h"
+
+namespace thinwire::cli {
+namespace {
+
+class ExamplesFirst final : public CLI::Formatter {
+ public:
+  ExamplesFirst() {
+    column_width(34);
+    label("OPTIONS", "flags");
+    label("SUBCOMMAND", "command");
+  }
+
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    return fmt::format("{}\n{}{}{}{}{}", make_footer(app), make_description(app),
+                       make_usage(app, std::move(name)), make_positionals(app),
+                       make_groups(app, mode), make_subcommands(app, mode));
+  }
+};
+
+}  // namespace
+
+void show_examples_first(CLI::App& app, std::string_view examples) {
+  app.set_help_flag("-h,--help", "this text");
+  app.footer(std::string(examples));
+  app.formatter(std::make_shared<ExamplesFirst>());
+  app.get_formatter()->column_width(34);
+}
+
+void add_help(CLI::App& root, Invocation& invocation) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = root.add_subcommand("help", "What a command does, with examples.");
+  show_examples_first(*command, "Examples:\n  thinwire help bench allreduce");
+  command->add_option("command", *words, "the command's words");
+  command->callback([&root, &invocation, words] {
+    invocation.action = [&root, &invocation, words] {
+      const CLI::App* app = &root;
+      for (const std::string& word : *words) {
+        const CLI::App* next = find_command(*app, word);
+        if (next == nullptr) throw ConfigError(unknown_word("command", word, command_names(*app)));
+        app = next;
+      }
+      invocation.io.out << app->help();
+      return kOk;
+    };
+  });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,79 @@
+#include "cli/io.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+
+#include "cli/launcher.h"
+#include "thinwire/transport.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr double kRewriteSeconds = 0.1;
+
+extern "C" void interrupted(int) {
+  constexpr std::string_view kText = "\nthinwire: interrupted\n";
+  // Nothing can be done about a failing write here.
+  if (write(STDERR_FILENO, kText.data(), kText.size()) < 0) _exit(kInterrupted);
+  _exit(kInterrupted);
+}
+
+}  // namespace
+
+Io process_io() {
+  const Environment env = process_environment();
+  // A worker of ours writes to a pipe; what matters is where our launcher writes to.
+  const auto launcher = env(kLauncherVariable);
+  const bool live = launcher ? *launcher == kLauncherOnTerminal : isatty(STDERR_FILENO) == 1;
+  const bool color = !env("NO_COLOR").has_value();
+  return {std::cout, std::cerr, env, live, color && isatty(STDOUT_FILENO) == 1, color && live};
+}
+
+void print_error(Io& io, std::string_view text) {
+  io.err << (io.color_err ? fmt::format("\033[31mthinwire: {}\033[0m\n", text)
+                          : fmt::format("thinwire: {}\n", text))
+         << std::flush;
+}
+
+std::string bold(const Io& io, std::string_view text) {
+  return io.bold_out ? fmt::format("\033[1m{}\033[0m", text) : std::string(text);
+}
+
+void Progress::stage(std::string_view text) {
+  if (io_.live) {
+    rewrite(text);
+  } else {
+    io_.err << text << '\n' << std::flush;
+  }
+}
+
+void Progress::detail(std::string_view text) {
+  const double now = system_runtime().now().count();
+  if (!io_.live || now - last_ < kRewriteSeconds) return;
+  rewrite(text);
+  last_ = now;
+}
+
+void Progress::rewrite(std::string_view text) {
+  io_.err << "\r\033[K" << text << std::flush;
+  shown_ = true;
+}
+
+void Progress::clear() {
+  if (shown_) io_.err << "\r\033[K" << std::flush;
+  shown_ = false;
+}
+
+void end_on_interrupt() {
+  struct sigaction current {};
+  sigaction(SIGINT, nullptr, &current);
+  if (current.sa_handler == SIG_IGN) return;
+  struct sigaction action {};
+  action.sa_handler = interrupted;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,60 @@
+// What a command talks to: data on `out`, everything else on `err`.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "cli/environment.h"
+
+namespace thinwire::cli {
+
+enum ExitCode : int {
+  kOk = 0,
+  kRunFailed = 1,
+  kBadUsage = 2,
+  kInterrupted = 130,
+};
+
+struct Io {
+  std::ostream& out;
+  std::ostream& err;
+  Environment env;
+  bool live = false;       // err ends at a terminal: one line is rewritten in place
+  bool bold_out = false;   // out may be emphasised
+  bool color_err = false;  // err may be coloured
+};
+
+// Of this process: std::cout, std::cerr; NO_COLOR and whether they are terminals are respected.
+Io process_io();
+
+// "thinwire: ..." on err, in red where that is possible.
+void print_error(Io& io, std::string_view text);
+std::string bold(const Io& io, std::string_view text);
+
+// How far a command is: one live line on a terminal, plain lines elsewhere. It is wiped when data
+// or errors follow. Used by one thread.
+class Progress {
+ public:
+  explicit Progress(Io& io) : io_(io) {}
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void stage(std::string_view text);   // shown everywhere, so not more than once in a while
+  void detail(std::string_view text);  // shown only on a terminal, and not more often than useful
+  void clear();
+
+ private:
+  void rewrite(std::string_view text);
+
+  Io& io_;
+  bool shown_ = false;
+  double last_ = 0;
+};
+
+// Ctrl-C ends this process at once with exit code 130, unless whoever started it made it ignore
+// the signal. Libraries that install handlers of their own are the reason to call it again.
+void end_on_interrupt();
+
+}  // namespace thinwire::cli

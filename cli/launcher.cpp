@@ -1,0 +1,218 @@
+#include "cli/launcher.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <optional>
+#include <system_error>
+
+#include "cli/worker_process.h"
+#include "thinwire/transport.h"
+
+namespace thinwire::cli {
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+// Rank 0's listening socket. Made here and inherited, so that no one else can take the port between
+// its choice and its use.
+struct MasterSocket {
+  Descriptor socket;
+  std::uint16_t port = 0;
+
+  MasterSocket() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    auto* raw = reinterpret_cast<sockaddr*>(&address);
+    if (socket.number() < 0 || bind(socket.number(), raw, length) != 0 ||
+        listen(socket.number(), SOMAXCONN) != 0 ||
+        getsockname(socket.number(), raw, &length) != 0) {
+      fail("a listening socket on 127.0.0.1");
+    }
+    port = ntohs(address.sin_port);
+  }
+};
+
+// SIGINT and SIGTERM as events instead of interruptions, for as long as this lives.
+class SignalEvents {
+ public:
+  SignalEvents() {
+    sigset_t caught;
+    sigemptyset(&caught);
+    sigaddset(&caught, SIGINT);
+    sigaddset(&caught, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &caught, &before_);
+    events_ = Descriptor(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (events_.number() < 0) fail("signalfd");
+  }
+  ~SignalEvents() {
+    take();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalEvents(const SignalEvents&) = delete;
+  SignalEvents& operator=(const SignalEvents&) = delete;
+
+  int descriptor() const { return events_.number(); }
+  bool take() {
+    signalfd_siginfo info;
+    bool any = false;
+    while (read(events_.number(), &info, sizeof info) == sizeof info) any = true;
+    return any;
+  }
+
+ private:
+  sigset_t before_;
+  Descriptor events_;
+};
+
+std::vector<std::string> environment_of(int rank, int workers, const MasterSocket& master,
+                                        bool terminal) {
+  std::vector<std::pair<std::string_view, std::string>> ours = {
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", std::to_string(workers)},
+      {"LOCAL_RANK", std::to_string(rank)},
+      {"LOCAL_WORLD_SIZE", std::to_string(workers)},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(master.port)},
+      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+      {kLauncherVariable, std::string(terminal ? kLauncherOnTerminal : kLauncherElsewhere)},
+  };
+  if (rank == 0) ours.emplace_back(kMasterSocketVariable, std::to_string(master.socket.number()));
+
+  std::vector<std::string> out;
+  for (char** line = environ; *line != nullptr; ++line) {
+    const std::string_view name =
+        std::string_view(*line).substr(0, std::string_view(*line).find('='));
+    if (std::ranges::find(ours, name, [](const auto& o) { return o.first; }) == ours.end()) {
+      out.emplace_back(*line);
+    }
+  }
+  for (const auto& [name, value] : ours) out.push_back(fmt::format("{}={}", name, value));
+  return out;
+}
+
+class Watch {
+ public:
+  Watch(const LaunchOptions& options, Io& io) : options_(options), io_(io), start_(now()) {
+    const MasterSocket master;
+    for (int rank = 0; rank < options.workers; ++rank) {
+      workers_.emplace_back(rank, options.command,
+                            environment_of(rank, options.workers, master, io.live),
+                            rank == 0 ? master.socket.number() : -1);
+    }
+  }
+
+  int run() {
+    while (std::ranges::any_of(workers_, &WorkerProcess::running)) {
+      wait_for_events();
+      if (signals_.take()) interrupt();
+      for (WorkerProcess& worker : workers_) worker.forward_output(io_.err);
+      if (deadline_ && now() >= *deadline_) press_on();
+    }
+    if (interrupted_) {
+      print_error(io_, fmt::format("interrupted; all {} workers have stopped", options_.workers));
+      return kInterrupted;
+    }
+    return failures_.empty() ? kOk : report();
+  }
+
+ private:
+  struct Failure {
+    const WorkerProcess* worker;
+    Seconds after;
+  };
+
+  static Seconds now() { return system_runtime().now(); }
+
+  void wait_for_events() {
+    std::vector<pollfd> events = {{signals_.descriptor(), POLLIN, 0}};
+    for (const WorkerProcess& worker : workers_) {
+      events.push_back({worker.running() ? worker.end_event() : -1, POLLIN, 0});
+      events.push_back({worker.output(), POLLIN, 0});
+    }
+    int milliseconds = -1;
+    if (deadline_) {
+      milliseconds = std::max(0, static_cast<int>((*deadline_ - now()).count() * 1000) + 1);
+    }
+    if (poll(events.data(), events.size(), milliseconds) < 0 && errno != EINTR) fail("poll");
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      if (events[1 + 2 * i].revents != 0) note_end(workers_[i]);
+    }
+  }
+
+  void note_end(WorkerProcess& worker) {
+    worker.reap(io_.err);
+    if (worker.death().peaceful() || pressure_ != 0) return;
+    failures_.push_back({&worker, now() - start_});
+    if (!deadline_) deadline_ = now() + options_.grace;
+  }
+
+  void interrupt() {
+    if (interrupted_) pressure_ = SIGTERM;  // asked twice: no more patience
+    interrupted_ = true;
+    press_on();
+  }
+
+  // The others did not end by themselves: first they are asked, then they are not.
+  void press_on() {
+    pressure_ = pressure_ == 0 ? SIGTERM : SIGKILL;
+    for (WorkerProcess& worker : workers_) worker.signal(pressure_);
+    deadline_ = now() + options_.patience;
+  }
+
+  // Who died first, those that merely noticed another's death aside.
+  const Failure& cause() const {
+    const auto own = std::ranges::find_if(failures_, [](const Failure& failure) {
+      const Death& death = failure.worker->death();
+      return death.by_signal || death.number != kPeerFailed;
+    });
+    return own != failures_.end() ? *own : failures_.front();
+  }
+
+  int report() {
+    const auto& [worker, after] = cause();
+    const Death& death = worker->death();
+    if (!worker->last_lines().empty()) {
+      print_error(io_, fmt::format("the last output of rank {}:", worker->rank()));
+      for (const std::string& line : worker->last_lines()) io_.err << "  | " << line << '\n';
+    }
+    std::string more = ".";
+    if (death.by_signal && death.number == SIGKILL) {
+      more = ". If nobody did that, the kernel did for want of memory: see `dmesg`.";
+    } else if (!death.by_signal && !worker->last_lines().empty()) {
+      more = ": " + worker->last_lines().back();
+    }
+    const std::string others = options_.workers > 1 ? "; the other workers have stopped" : "";
+    print_error(io_, fmt::format("rank {} {} after {:.1f} s{}{}", worker->rank(), death.describe(),
+                                 after.count(), others, more));
+    return !death.by_signal && death.number == kBadUsage ? kBadUsage : kRunFailed;
+  }
+
+  const LaunchOptions& options_;
+  Io& io_;
+  Seconds start_;
+  SignalEvents signals_;  // before any worker starts, so that no Ctrl-C is missed
+  std::deque<WorkerProcess> workers_;
+  std::vector<Failure> failures_;  // in the order in which they ended
+  std::optional<Seconds> deadline_;
+  int pressure_ = 0;  // the signal that the workers were sent
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+int launch_workers(const LaunchOptions& options, Io& io) { return Watch(options, io).run(); }
+
+}  // namespace thinwire::cli

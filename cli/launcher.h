@@ -1,0 +1,40 @@
+// Workers on this machine, started by thinwire itself: as many copies of a program as there are
+// ranks, with torchrun's variables, watched until the last one has ended.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/io.h"
+#include "thinwire/buffer.h"
+
+namespace thinwire::cli {
+
+// Tells a worker that launch_workers started it, and where its progress will be seen.
+inline constexpr std::string_view kLauncherVariable = "THINWIRE_LAUNCHER";
+inline constexpr std::string_view kLauncherOnTerminal = "terminal";
+inline constexpr std::string_view kLauncherElsewhere = "plain";
+// The number of the listening socket that rank 0 inherits; its port is MASTER_PORT.
+inline constexpr std::string_view kMasterSocketVariable = "THINWIRE_MASTER_SOCKET";
+// With this exit code a worker tells its launcher that it failed because a peer did.
+inline constexpr int kPeerFailed = 3;
+
+struct LaunchOptions {
+  std::vector<std::string> command;  // program and arguments, the same for every worker
+  int workers = 1;
+  // After the first death: for the others to notice and report it by themselves.
+  Seconds grace{2};
+  // Between SIGTERM and SIGKILL.
+  Seconds patience{1};
+};
+
+// Returns the exit code for the whole run: 0; kInterrupted after SIGINT or SIGTERM, with all
+// workers stopped within `patience`; else that of the failure, which has been printed: first the
+// last lines of the worker to blame, at the very end who it was and how it died.
+//
+// Rank 0 keeps this process's stdin and stdout. What workers write to stderr is passed on, with
+// [rank r] in front of each line but those of rank 0. No worker outlives this process.
+int launch_workers(const LaunchOptions& options, Io& io);
+
+}  // namespace thinwire::cli

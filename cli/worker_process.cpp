@@ -1,0 +1,157 @@
+#include "cli/worker_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+
+namespace thinwire::cli {
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  out.reserve(words.size() + 1);
+  for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+struct Child {
+  std::vector<char*> command;
+  std::vector<char*> environment;
+  int rank;
+  int output;
+  int inherited;
+  pid_t parent;
+
+  // Between fork and exec only async-signal-safe calls are allowed.
+  [[noreturn]] void become() const {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);  // it died before the line above
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGINT, &ignore, nullptr);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (rank != 0) {
+      dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+      dup2(output, STDOUT_FILENO);
+    }
+    dup2(output, STDERR_FILENO);
+    if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
+    execve(command[0], command.data(), environment.data());
+    const char* reason = strerrordesc_np(errno);
+    for (const char* part : {"cannot start ", static_cast<const char*>(command[0]), ": ", reason}) {
+      if (write(STDERR_FILENO, part, std::strlen(part)) < 0) break;
+    }
+    _exit(127);
+  }
+};
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+std::string Death::describe() const {
+  if (!by_signal) return fmt::format("ended with exit code {}", number);
+  const char* name = sigabbrev_np(number);
+  return name == nullptr ? fmt::format("was killed by signal {}", number)
+                         : fmt::format("was killed by SIG{}", name);
+}
+
+WorkerProcess::WorkerProcess(int rank, const std::vector<std::string>& command,
+                             const std::vector<std::string>& environment, int inherited)
+    : rank_(rank) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("pipe2");
+  output_ = Descriptor(ends[0]);
+  const Descriptor write_end(ends[1]);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  const Child child{pointers(command), pointers(environment), rank, ends[1], inherited, getpid()};
+  pid_ = fork();
+  if (pid_ < 0) fail("fork");
+  if (pid_ == 0) child.become();
+  // By number, because glibc 2.36 declares pidfd_open without C linkage.
+  end_event_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  if (end_event_.number() < 0) fail("pidfd_open");
+}
+
+WorkerProcess::~WorkerProcess() {
+  if (!running()) return;
+  kill(pid_, SIGKILL);
+  note_death();
+}
+
+void WorkerProcess::forward_output(std::ostream& err) {
+  char buffer[4096];
+  while (output_.number() >= 0) {
+    const ssize_t bytes = read(output_.number(), buffer, sizeof buffer);
+    if (bytes > 0) {
+      take({buffer, static_cast<std::size_t>(bytes)}, err);
+    } else if (bytes < 0 && errno == EINTR) {
+      continue;
+    } else {
+      if (bytes == 0) output_ = Descriptor();
+      break;
+    }
+  }
+  err << std::flush;
+}
+
+// Rank 0 may draw a live line: its bytes pass as they are. Lines of the others come whole.
+void WorkerProcess::take(std::string_view text, std::ostream& err) {
+  if (rank_ == 0) err << text;
+  for (const char c : text) {
+    if (c == '\n') {
+      finish_line(err);
+    } else if (c == '\r') {
+      line_.clear();
+    } else {
+      line_.push_back(c);
+    }
+  }
+}
+
+void WorkerProcess::finish_line(std::ostream& err) {
+  if (rank_ != 0) err << fmt::format("[rank {}] {}\n", rank_, line_);
+  last_lines_.push_back(std::exchange(line_, {}));
+  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+}
+
+void WorkerProcess::note_death() {
+  siginfo_t info{};
+  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED) < 0 && errno == EINTR) {
+  }
+  death_ = Death{info.si_code != CLD_EXITED, info.si_status};
+}
+
+void WorkerProcess::reap(std::ostream& err) {
+  note_death();
+  forward_output(err);
+  output_ = Descriptor();
+  if (!line_.empty()) {
+    if (rank_ == 0) err << '\n';
+    finish_line(err);
+  }
+  err << std::flush;
+}
+
+void WorkerProcess::signal(int number) {
+  if (running()) kill(pid_, number);
+}
+
+}  // namespace thinwire::cli

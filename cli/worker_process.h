@@ -1,0 +1,81 @@
+// One worker that the launcher started: its end, its output, its last words.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace thinwire::cli {
+
+// A file descriptor with an owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int number() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+// How a process ended.
+struct Death {
+  bool by_signal = false;
+  int number = 0;  // of the signal, or the exit code
+  bool peaceful() const noexcept { return !by_signal && number == 0; }
+  // "was killed by SIGKILL", "ended with exit code 1"
+  std::string describe() const;
+};
+
+class WorkerProcess {
+ public:
+  // Starts it. `environment` has NAME=value lines; `inherited` is a descriptor to pass on, or -1.
+  // The process dies with the thread that started it and leaves Ctrl-C to its launcher.
+  WorkerProcess(int rank, const std::vector<std::string>& command,
+                const std::vector<std::string>& environment, int inherited);
+  ~WorkerProcess();  // kills it if it still runs
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  bool running() const noexcept { return !death_.has_value(); }
+  const Death& death() const { return death_.value(); }
+  const std::deque<std::string>& last_lines() const noexcept { return last_lines_; }
+
+  int end_event() const noexcept { return end_event_.number(); }  // readable once it has ended
+  int output() const noexcept { return output_.number(); }        // -1 when closed
+  // Passes on what it has written.
+  void forward_output(std::ostream& err);
+  // After end_event(): takes note of its death and passes on the rest of its output.
+  void reap(std::ostream& err);
+  void signal(int number);
+
+ private:
+  static constexpr std::size_t kLastLines = 5;
+
+  void take(std::string_view text, std::ostream& err);
+  void finish_line(std::ostream& err);
+  void note_death();
+
+  int rank_;
+  pid_t pid_ = -1;
+  Descriptor end_event_;
+  Descriptor output_;
+  std::string line_;  // unfinished
+  std::deque<std::string> last_lines_;
+  std::optional<Death> death_;
+};
+
+}  // namespace thinwire::cli
