@@ -8,8 +8,8 @@
 #include <map>
 #include <numeric>
 
-#include "tests/expect.h"
 #include "tests/collective_laws.h"
+#include "tests/expect.h"
 #include "thinwire/random.h"
 
 namespace thinwire::laws {
@@ -259,10 +259,18 @@ void chat(Transport& wire) {
 
 const Law kChatter{"chatter", 4, chat};
 const Law kLaws[] = {
-    {"order", 2, order},           {"tags", 2, tags},         {"sizes", 2, sizes},
-    {"exchange", 4, exchange},     {"pipeline", 2, pipeline}, {"any_rank", 4, any_rank},
-    {"lanes", 2, lanes},           {"tasks", 2, tasks},       {"deadline", 3, deadline},
-    {"wrong_size", 3, wrong_size}, {"alone", 1, alone},       {"huge", 2, huge},
+    {"order", 2, order},
+    {"tags", 2, tags},
+    {"sizes", 2, sizes},
+    {"exchange", 4, exchange},
+    {"pipeline", 2, pipeline},
+    {"any_rank", 4, any_rank},
+    {"lanes", 2, lanes},
+    {"tasks", 2, tasks},
+    {"deadline", 3, deadline},
+    {"wrong_size", 3, wrong_size},
+    {"alone", 1, alone},
+    {"huge", 2, huge},
     {"collectives", 5, check_collectives},
 };
 

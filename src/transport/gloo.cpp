@@ -4,32 +4,22 @@
 //   a body   longer messages, straight from and into the caller's memory, in pieces of kPiece
 // A piece's slot contains its length: pieces meet only if both sides agree about it. Head and body
 // of an exact receive are posted at once; any other receive learns its length from the head first.
-//
-// Gloo closes all connections when one wait times out, and knows only of the death of the peer it
-// waits for. Membership tells every rank who died; a wait that it ends is aborted.
 #include <fmt/format.h>
-#include <gloo/common/error.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
-#include <gloo/transport/tcp/device.h>
-#include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "thinwire/engines.h"
-#include "transport/interface.h"
-#include "transport/membership.h"
+#include "transport/gloo_group.h"
 #include "transport/ticket_pool.h"
 
 namespace thinwire {
 namespace {
 
-using Buffer = gloo::transport::UnboundBuffer;
+using Buffer = GlooGroup::Buffer;
 
 constexpr std::size_t kInline = 1008;
 constexpr std::size_t kPiece = std::size_t{4} << 20;
@@ -43,152 +33,9 @@ std::uint64_t body_slot(int lane, Tag tag, std::size_t piece) {
   return std::uint64_t{1} << 63 | head_slot(lane, tag) | piece;
 }
 
-// Gloo's key-value store, kept by the rendezvous.
-class MeetingStore final : public gloo::rendezvous::Store {
- public:
-  MeetingStore(Membership& membership, Deadline deadline)
-      : membership_(membership), deadline_(deadline) {}
-
-  void set(const std::string& key, const std::vector<char>& data) override {
-    membership_.put("gloo/" + key, std::as_bytes(std::span(data)));
-  }
-  std::vector<char> get(const std::string& key) override {
-    const auto value = membership_.get("gloo/" + key, deadline_);
-    if (!value) throw std::runtime_error("a worker did not publish its address");
-    const auto* begin = reinterpret_cast<const char*>(value->data());
-    return {begin, begin + value->size()};
-  }
-  void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) get(key);
-  }
-  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
-    wait(keys);
-  }
-
- private:
-  Membership& membership_;
-  Deadline deadline_;
-};
-
-// What the lanes of a rank share: the connections, and the waits that a loss has to end.
-class Group {
- public:
-  explicit Group(const JoinOptions& options) : hosts_{"this process"} {
-    if (options.size == 1) return;
-    const std::string address = address_for_peers(options.interface, options.master_host);
-    membership_ = std::make_unique<Membership>(options);
-    hosts_ = membership_->hosts();
-    connect(options, address);
-    peers_.resize(hosts_.size());
-    std::iota(peers_.begin(), peers_.end(), 0);
-    std::erase(peers_, options.rank);
-    membership_->on_loss([this] { abort_waits(); });
-  }
-  ~Group() {
-    if (membership_) membership_->on_loss({});
-  }
-
-  const std::vector<std::string>& hosts() const { return hosts_; }
-  const std::vector<int>& peers() const { return peers_; }
-  int next_lane() { return ++lanes_; }
-
-  std::unique_ptr<Buffer> buffer(void* memory, std::size_t bytes) {
-    return context_->createUnboundBuffer(memory, bytes);
-  }
-
-  // Waits for one completion of the buffer, unless a rank dies. `wait_once` is Gloo's wait: false
-  // if it was aborted.
-  enum class Outcome { done, late, broken };
-  template <class Wait>
-  Outcome wait(Buffer& buffer, Seconds timeout, Wait wait_once) {
-    const Deadline deadline = deadline_in(timeout);
-    while (true) {
-      begin_wait(buffer);
-      try {
-        // A death that was announced before the wait was listed did not abort it.
-        const int limit = membership_->loss() ? 0 : milliseconds_left(deadline);
-        const bool completed = wait_once(buffer, std::chrono::milliseconds(limit));
-        end_wait(buffer);
-        if (completed) return Outcome::done;
-        if (membership_->loss()) return Outcome::broken;
-      } catch (const gloo::IoException&) {
-        end_wait(buffer);
-        return milliseconds_left(deadline) == 0 ? Outcome::late : Outcome::broken;
-      }
-    }
-  }
-
-  // Who is to blame for a broken wait. The news may come a moment after the connection closed.
-  Membership::Loss culprit(int peer) {
-    if (auto loss = membership_->wait_for_loss(deadline_in(Seconds(1)))) return *loss;
-    return {peer, "the connection to it was closed"};
-  }
-  bool has_left(int peer) const { return membership_->has_left(peer); }
-
-  void leave(Seconds timeout) noexcept {
-    if (membership_) membership_->leave(deadline_in(timeout));
-  }
-  void fail(const std::string& reason) noexcept {
-    if (membership_) membership_->fail(reason);
-  }
-
- private:
-  void connect(const JoinOptions& options, const std::string& address) {
-    const auto limit =
-        std::chrono::milliseconds(static_cast<std::int64_t>(options.join_timeout.count() * 1e3));
-    try {
-      gloo::transport::tcp::attr attributes;
-      attributes.hostname = address;
-      std::shared_ptr<gloo::transport::Device> device =
-          gloo::transport::tcp::CreateDevice(attributes);
-      context_ = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
-      context_->setTimeout(limit);
-      MeetingStore store(*membership_, deadline_in(options.join_timeout));
-      context_->connectFullMesh(store, device);
-    } catch (const std::exception& error) {
-      const auto loss = membership_->loss();
-      const std::string reason =
-          loss ? fmt::format("rank {} ({}) was lost meanwhile: {}", loss->rank,
-                             hosts_[static_cast<std::size_t>(loss->rank)], loss->reason)
-               : std::string(error.what());
-      const std::string text = fmt::format(
-          "rank {} ({}), listening on {}, cannot connect to all other workers: {}. Workers connect "
-          "to each other on TCP ports of the system's choice: open them in the firewall, or name "
-          "the right network with --interface.",
-          options.rank, hosts_[static_cast<std::size_t>(options.rank)], address, reason);
-      membership_->fail(text);
-      throw TransportError(TransportError::Kind::join, loss ? loss->rank : -1, text);
-    }
-  }
-
-  void begin_wait(Buffer& buffer) {
-    const std::lock_guard lock(mutex_);
-    waits_.push_back(&buffer);
-  }
-  void end_wait(Buffer& buffer) {
-    const std::lock_guard lock(mutex_);
-    std::erase(waits_, &buffer);
-  }
-  void abort_waits() {
-    const std::lock_guard lock(mutex_);
-    for (Buffer* buffer : waits_) {
-      buffer->abortWaitRecv();
-      buffer->abortWaitSend();
-    }
-  }
-
-  std::vector<std::string> hosts_;
-  std::vector<int> peers_;  // all ranks but this one
-  int lanes_ = 0;
-  std::mutex mutex_;
-  std::vector<Buffer*> waits_;
-  std::unique_ptr<Membership> membership_;
-  std::shared_ptr<gloo::rendezvous::Context> context_;
-};
-
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(std::shared_ptr<Group> group, int rank)
+  GlooTransport(std::shared_ptr<GlooGroup> group, int rank)
       : Transport(rank, group->hosts(), system_runtime()), group_(std::move(group)) {}
   GlooTransport(const GlooTransport& first, int lane)
       : Transport(first, system_runtime()), group_(first.group_), lane_(lane) {}
@@ -361,12 +208,12 @@ class GlooTransport final : public Transport {
 
   template <class Wait>
   void wait_for(Operation& operation, Buffer& buffer, Seconds timeout, Wait wait_once) {
-    const Group::Outcome outcome = group_->wait(buffer, timeout, wait_once);
-    if (outcome == Group::Outcome::late && group_->has_left(operation.peer)) {
+    const GlooGroup::Outcome outcome = group_->wait(buffer, timeout, wait_once);
+    if (outcome == GlooGroup::Outcome::late && group_->has_left(operation.peer)) {
       throw PeerLost{operation.peer, "it has already finished", operation.body_done};
     }
-    if (outcome == Group::Outcome::late) throw DeadlinePassed{operation.body_done};
-    if (outcome == Group::Outcome::broken) blame(operation);
+    if (outcome == GlooGroup::Outcome::late) throw DeadlinePassed{operation.body_done};
+    if (outcome == GlooGroup::Outcome::broken) blame(operation);
   }
 
   [[noreturn]] void blame(const Operation& operation) {
@@ -391,7 +238,7 @@ class GlooTransport final : public Transport {
     Tag tag;
   };
 
-  std::shared_ptr<Group> group_;  // shared by the lanes, which may outlive one another
+  std::shared_ptr<GlooGroup> group_;  // shared by the lanes, which may outlive one another
   int lane_ = 0;
   std::vector<Lengthless> lengthless_;  // in the order posted
   TicketPool<Operation> operations_;
@@ -409,7 +256,7 @@ void survive_broken_pipes() {
 
 void run_gloo(const JoinOptions& options, const Worker& worker) {
   survive_broken_pipes();
-  const auto group = std::make_shared<Group>(options);
+  const auto group = std::make_shared<GlooGroup>(options);
   try {
     GlooTransport transport(group, options.rank);
     transport.set_timeout(options.timeout);

@@ -1,0 +1,82 @@
+// What the lanes of a rank share on Gloo: the connections, and the waits that a loss has to end.
+//
+// Gloo closes all connections when one wait times out, and knows only of the death of the peer it
+// waits for. Membership tells every rank who died; a wait that it ends is aborted.
+#pragma once
+
+#include <gloo/common/error.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "thinwire/engines.h"
+#include "transport/membership.h"
+
+namespace thinwire {
+
+class GlooGroup {
+ public:
+  using Buffer = gloo::transport::UnboundBuffer;
+
+  // Joins; a group of one needs no network.
+  explicit GlooGroup(const JoinOptions& options);
+  ~GlooGroup();
+
+  const std::vector<std::string>& hosts() const { return hosts_; }
+  const std::vector<int>& peers() const { return peers_; }
+  int next_lane() { return ++lanes_; }
+
+  std::unique_ptr<Buffer> buffer(void* memory, std::size_t bytes) {
+    return context_->createUnboundBuffer(memory, bytes);
+  }
+
+  // Waits for one completion of the buffer, unless a rank dies. `wait_once` is Gloo's wait: false
+  // if it was aborted.
+  enum class Outcome { done, late, broken };
+  template <class Wait>
+  Outcome wait(Buffer& buffer, Seconds timeout, Wait wait_once) {
+    const Deadline deadline = deadline_in(timeout);
+    while (true) {
+      begin_wait(buffer);
+      try {
+        // A death that was announced before the wait was listed did not abort it.
+        const int limit = membership_->loss() ? 0 : milliseconds_left(deadline);
+        const bool completed = wait_once(buffer, std::chrono::milliseconds(limit));
+        end_wait(buffer);
+        if (completed) return Outcome::done;
+        if (membership_->loss()) return Outcome::broken;
+      } catch (const gloo::IoException&) {
+        end_wait(buffer);
+        return milliseconds_left(deadline) == 0 ? Outcome::late : Outcome::broken;
+      }
+    }
+  }
+
+  // Who is to blame for a broken wait. The news may come a moment after the connection closed.
+  Membership::Loss culprit(int peer);
+  bool has_left(int peer) const { return membership_->has_left(peer); }
+
+  // The end of this rank's work, in peace or by an error.
+  void leave(Seconds timeout) noexcept;
+  void fail(const std::string& reason) noexcept;
+
+ private:
+  void connect(const JoinOptions& options, const std::string& address);
+  void begin_wait(Buffer& buffer);
+  void end_wait(Buffer& buffer);
+  void abort_waits();
+
+  std::vector<std::string> hosts_;
+  std::vector<int> peers_;  // all ranks but this one
+  int lanes_ = 0;
+  std::mutex mutex_;
+  std::vector<Buffer*> waits_;
+  std::unique_ptr<Membership> membership_;
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+};
+
+}  // namespace thinwire
