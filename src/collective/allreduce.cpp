@@ -30,7 +30,7 @@ template <class T>
 void allreduce(Transport& wire, std::span<T> span, const Reduction& reduction, Route route) {
   if (wire.size() == 1 || span.empty()) return;
   const Elements data{std::as_writable_bytes(span), sizeof(T)};
-  if (allreduce_route(route, span.size(), sizeof(T), wire.size()) == Route::doubling) {
+  if (allreduce_route(route, span.size_bytes(), wire.size()) == Route::doubling) {
     return doubling(wire, data, reduction);
   }
   run_pipeline(wire, tag_of(Stream::ring, reduction.number),
@@ -76,7 +76,7 @@ void allreduce_and(Transport& wire, std::span<std::uint64_t> data, Route route) 
 void reduce_scatter_sum(Transport& wire, MutFloats span) {
   if (wire.size() == 1 || span.empty()) return;
   const Elements data{std::as_writable_bytes(span), sizeof(float)};
-  if (reduce_scatter_route(span.size(), sizeof(float), wire.size()) == Route::doubling) {
+  if (reduce_scatter_route(span.size_bytes(), wire.size()) == Route::doubling) {
     return doubling(wire, data, kSumFloat);
   }
   run_pipeline(wire, tag_of(Stream::ring_scatter, kSumFloat.number),
@@ -95,7 +95,7 @@ Share share_of(std::size_t n, int rank, int size) noexcept {
 std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size, Route route,
                               std::size_t element_bytes) {
   if (size == 1) return 0;
-  if (allreduce_route(route, numel, element_bytes, size) == Route::ring) {
+  if (allreduce_route(route, numel * element_bytes, size) == Route::ring) {
     const std::size_t kept = share_of(numel, rank, size).size();
     const std::size_t next = share_of(numel, (rank + 1) % size, size).size();
     return (2 * numel - kept - next) * element_bytes;

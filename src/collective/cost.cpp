@@ -19,9 +19,10 @@ std::uint64_t pipelined(std::uint64_t steps, std::uint64_t bytes, std::uint64_t 
   return (steps - 1) * std::max(bytes, kLatency + bytes / chunks) + bytes + kLatency;
 }
 
-Route cheaper(std::size_t numel, std::size_t element_bytes, int size, int ring_steps) noexcept {
-  const std::uint64_t ring = ring_time(largest_share(numel, element_bytes, size), ring_steps);
-  return doubling_time(numel * element_bytes, size) < ring ? Route::doubling : Route::ring;
+// If both take the same time the ring is better: it adds half as much.
+Route cheaper(std::size_t bytes, int size, int ring_steps) noexcept {
+  const std::uint64_t ring = ring_time(bytes / static_cast<std::size_t>(size), ring_steps);
+  return doubling_time(bytes, size) < ring ? Route::doubling : Route::ring;
 }
 
 }  // namespace
@@ -60,18 +61,12 @@ std::uint64_t chain_time(std::size_t bytes, int size) noexcept {
   return hops * (kLatency + bytes / chain_chunks(bytes, size)) + kLatency + bytes;
 }
 
-std::size_t largest_share(std::size_t numel, std::size_t element_bytes, int size) noexcept {
-  return share_of(numel, 0, size).size() * element_bytes;
+Route allreduce_route(Route route, std::size_t bytes, int size) noexcept {
+  return route == Route::automatic ? cheaper(bytes, size, 2 * (size - 1)) : route;
 }
 
-Route allreduce_route(Route route, std::size_t numel, std::size_t element_bytes,
-                      int size) noexcept {
-  if (route != Route::automatic) return route;
-  return cheaper(numel, element_bytes, size, 2 * (size - 1));
-}
-
-Route reduce_scatter_route(std::size_t numel, std::size_t element_bytes, int size) noexcept {
-  return cheaper(numel, element_bytes, size, size - 1);
+Route reduce_scatter_route(std::size_t bytes, int size) noexcept {
+  return cheaper(bytes, size, size - 1);
 }
 
 }  // namespace thinwire

@@ -1,5 +1,5 @@
 // The alpha-beta model that picks algorithms and chunk sizes; docs/algorithms.md explains it.
-// Everything here depends on sizes alone, in integers, so that all ranks decide alike.
+// Everything here depends on sizes alone, so that all ranks decide alike.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,8 @@ std::uint64_t doubling_time(std::size_t bytes, int size) noexcept;
 std::uint64_t binomial_time(std::size_t bytes, int size) noexcept;
 std::uint64_t chain_time(std::size_t bytes, int size) noexcept;
 
-// The bytes of the largest share when numel elements are dealt among `size` ranks.
-std::size_t largest_share(std::size_t numel, std::size_t element_bytes, int size) noexcept;
-
 // The cheaper route of an all-reduce, and of a reduce-scatter; the route itself if not automatic.
-Route allreduce_route(Route route, std::size_t numel, std::size_t element_bytes, int size) noexcept;
-Route reduce_scatter_route(std::size_t numel, std::size_t element_bytes, int size) noexcept;
+Route allreduce_route(Route route, std::size_t bytes, int size) noexcept;
+Route reduce_scatter_route(std::size_t bytes, int size) noexcept;
 
 }  // namespace thinwire

@@ -23,12 +23,15 @@ class RingPlan final : public Plan {
  public:
   enum class Part { reduce_scatter, allreduce };
   RingPlan(Elements data, int rank, int size, Part part)
-      : data_(data), rank_(rank), size_(size), chunks_(chunk_count(share_bytes())) {
+      : data_(data),
+        rank_(rank),
+        size_(size),
+        chunks_(chunk_count(largest_share() * data.element_bytes)) {
     const std::size_t half = static_cast<std::size_t>(size - 1) * chunks_;
     messages = part == Part::allreduce ? 2 * half : half;
     depends = chunks_;
     overwrites = half;
-    longest = (share_bytes() / data.element_bytes + chunks_ - 1) / chunks_ * data.element_bytes;
+    longest = (largest_share() + chunks_ - 1) / chunks_ * data.element_bytes;
   }
 
   Hop hop(std::size_t message) const override {
@@ -41,9 +44,7 @@ class RingPlan final : public Plan {
   }
 
  private:
-  std::size_t share_bytes() const {
-    return largest_share(data_.count(), data_.element_bytes, size_);
-  }
+  std::size_t largest_share() const { return share_of(data_.count(), 0, size_).size(); }
   MutBytes piece(int share, std::size_t chunk) const {
     const Share whole = share_of(data_.count(), (share + 2 * size_) % size_, size_);
     const Share part = share_of(whole.size(), static_cast<int>(chunk), static_cast<int>(chunks_));

@@ -9,8 +9,8 @@ namespace thinwire {
 
 struct Reduction {
   std::size_t element_bytes;
-  // out[i] = op(lower[i], higher[i]) for n elements. `out` may be `lower` or `higher`. The result
-  // is the same whichever it is, NaN payloads included: two ranks may compute it differently.
+  // out[i] = op(lower[i], higher[i]) for n elements. `out` may be `lower` or `higher`: the result
+  // has the same bits, since two ranks that hold one operand each compute it both ways.
   void (*combine)(const std::byte* lower, const std::byte* higher, std::byte* out, std::size_t n);
   std::uint32_t number;  // below 32; keeps the messages of different reductions apart
 };
@@ -32,14 +32,16 @@ struct And {
   static T apply(T lower, T higher) { return lower & higher; }
 };
 
+// Not inlined: of two NaNs one survives in a sum, and which one is up to how the compiler ordered
+// the operands in this copy of the loop. One copy without branches on addresses does it the same
+// way on all ranks.
 template <template <class> class Op, class T>
-void combine(const std::byte* lower, const std::byte* higher, std::byte* out, std::size_t n) {
+[[gnu::noinline]] void combine(const std::byte* lower, const std::byte* higher, std::byte* out,
+                               std::size_t n) {
   const auto* a = reinterpret_cast<const T*>(lower);
   const auto* b = reinterpret_cast<const T*>(higher);
   auto* c = reinterpret_cast<T*>(out);
-  // The spans are equal or disjoint. One loop for both, not a vector loop and a scalar one, keeps
-  // the order of the operands, and so the payload of NaN + NaN, the same.
-#pragma GCC ivdep
+#pragma GCC ivdep  // equal or disjoint: no element depends on another
   for (std::size_t i = 0; i < n; ++i) c[i] = Op<T>::apply(a[i], b[i]);
 }
 

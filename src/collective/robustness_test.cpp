@@ -1,0 +1,232 @@
+// Every collective on lanes, through `shaped`, with a rank that fails, and without allocations.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "collective/test_ranks.h"
+#include "tests/allocations.h"
+#include "tests/collective_laws.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+class EachCollective : public testing::TestWithParam<laws::CollectiveLaw> {};
+INSTANTIATE_TEST_SUITE_P(All, EachCollective,
+                         testing::ValuesIn(laws::collectives().begin(), laws::collectives().end()),
+                         [](const auto& law) { return std::string(law.param.name); });
+
+TEST_P(EachCollective, WorksOnTwoLanesAtOnce) {
+  on_ranks(5, [&](Transport& wire) {
+    const std::unique_ptr<Transport> lane = wire.lane();
+    const std::unique_ptr<Task> task = wire.launch([&] {
+      for (const std::size_t n : {10u, 300'000u, 77u}) GetParam().check(*lane, n);
+    });
+    for (const std::size_t n : {250'000u, 1u, 1000u}) GetParam().check(wire, n);
+    task->join();
+  });
+}
+
+TEST_P(EachCollective, WorksThroughAShapedNetwork) {
+  JoinOptions options;
+  options.size = 4;
+  options.network = Network{10e9, Seconds(50e-6)};
+  run_workers("threads", options, [&](Transport& wire) {
+    for (const std::size_t n : {0u, 5u, 300'000u}) GetParam().check(wire, n);
+  });
+}
+
+// Rank 2 fails at one of its operations: it says why, and every other rank names it.
+TEST_P(EachCollective, ARankThatFailsIsNamedByAllOthers) {
+  for (const int at : {0, 1, 3, 6}) {
+    JoinOptions options;
+    options.size = 5;
+    options.fault = "fail:rank=2,at=" + std::to_string(at);
+    std::atomic<int> named{0};
+    EXPECT_THROW(run_workers("threads", options,
+                             [&](Transport& wire) {
+                               try {
+                                 for (int turn = 0; turn < 3; ++turn) {
+                                   GetParam().check(wire, 200'000);
+                                   barrier(wire);
+                                 }
+                               } catch (const TransportError& error) {
+                                 EXPECT_EQ(error.kind(), TransportError::Kind::lost);
+                                 EXPECT_EQ(error.peer(), 2) << error.what();
+                                 ++named;
+                               }
+                             }),
+                 Error);
+    EXPECT_EQ(named, 4);
+  }
+}
+
+// A message that never comes is an error, in time, and not a hang. Only of a barrier it may take
+// until the end to show, since the next message looks like the last.
+TEST_P(EachCollective, AMessageThatIsLostIsAnError) {
+  JoinOptions options;
+  options.size = 4;
+  options.timeout = Seconds(0.3);
+  options.fault = "drop:rank=1,at=2";
+  std::atomic<int> failed{0};
+  EXPECT_THROW(run_workers("threads", options,
+                           [&](Transport& wire) {
+                             try {
+                               for (int turn = 0; turn < 3; ++turn) {
+                                 GetParam().check(wire, 1000);
+                                 barrier(wire);
+                               }
+                             } catch (const Error&) {  // silence, or a message of the wrong size
+                               ++failed;
+                               throw;
+                             }
+                           }),
+               Error);
+  EXPECT_GE(failed, GetParam().name == "barrier" ? 1 : 4);
+}
+
+void ends_in_an_error(int size, const Worker& worker) {
+  JoinOptions options;
+  options.size = size;
+  options.timeout = Seconds(0.3);
+  std::atomic<int> failed{0};
+  EXPECT_THROW(run_workers("threads", options,
+                           [&](Transport& wire) {
+                             try {
+                               worker(wire);
+                             } catch (const Error&) {
+                               ++failed;
+                               throw;
+                             }
+                           }),
+               Error);
+  EXPECT_GT(failed, 0);
+}
+
+TEST(Mismatch, DifferentCollectivesDoNotMeet) {
+  const std::vector<void (*)(Transport&)> calls = {
+      [](Transport& wire) {
+        std::vector<std::uint32_t> data(4);
+        allreduce_sum(wire, data, Route::ring);
+      },
+      [](Transport& wire) {
+        std::vector<std::uint32_t> data(4);
+        allreduce_sum(wire, data, Route::doubling);
+      },
+      [](Transport& wire) {
+        std::vector<std::uint32_t> data(4);
+        allreduce_max(wire, data, Route::doubling);
+      },
+      [](Transport& wire) {
+        std::vector<float> data(4);
+        allreduce_sum(wire, data, Route::doubling);
+      },
+      [](Transport& wire) {
+        std::vector<float> data(4);
+        reduce_scatter_sum(wire, data);
+      },
+      [](Transport& wire) {
+        Payload all(32);
+        allgather(wire, MutBytes(all).first(16), all);
+      },
+      [](Transport& wire) {
+        Payload all;
+        std::vector<std::uint64_t> lengths(2);
+        allgather(wire, Payload(16), all, lengths);
+      },
+      [](Transport& wire) { barrier(wire); },
+      [](Transport& wire) {
+        Payload data(16);
+        broadcast(wire, data);
+      },
+      [](Transport& wire) {
+        Payload value(16);
+        merge_butterfly(wire, value, 16, [](Bytes, Bytes, Payload&) {});
+      },
+      [](Transport& wire) {
+        Payload value(16);
+        merge_tree(wire, value, 16, [](Bytes, Bytes, Payload&) {});
+      },
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::size_t other = (i + 1) % calls.size();
+    ends_in_an_error(2, [&](Transport& wire) { calls[wire.rank() == 0 ? i : other](wire); });
+  }
+}
+
+TEST(Mismatch, DifferentSizesAreAnError) {
+  for (const Route route : {Route::ring, Route::doubling}) {
+    ends_in_an_error(3, [&](Transport& wire) {
+      std::vector<float> data(wire.rank() == 1 ? 999 : 1000);
+      allreduce_sum(wire, data, route);
+    });
+  }
+  ends_in_an_error(2, [](Transport& wire) {
+    Payload data(wire.rank() == 1 ? 999 : 1000);
+    broadcast(wire, data);
+  });
+}
+
+// One call each of every collective, with memory that was there before.
+struct Calls {
+  explicit Calls(int size)
+      : floats(100'000),
+        shorts(1001),
+        pieces(10 * static_cast<std::size_t>(size)),
+        lengths(static_cast<std::size_t>(size)),
+        data(200'000) {}
+
+  void run(Transport& wire) {
+    for (const Route route : {Route::automatic, Route::ring, Route::doubling}) {
+      allreduce_sum(wire, floats, route);
+      allreduce_sum(wire, shorts, route);
+    }
+    reduce_scatter_sum(wire, floats);
+    reduce_scatter_sum(wire, std::span(floats).first(10));
+    allgather(wire, MutBytes(data).first(10), pieces);
+    allgather(wire, MutBytes(data).first(1000 + static_cast<std::size_t>(wire.rank())), all,
+              lengths);
+    broadcast(wire, data, wire.size() - 1);
+    broadcast(wire, MutBytes(data).first(100));
+    barrier(wire);
+    for (const auto call : {merge_butterfly, merge_tree}) {
+      value.assign(5000, std::byte{1});
+      call(wire, value, 6000, longer);
+    }
+  }
+
+  std::vector<float> floats;
+  std::vector<std::uint16_t> shorts;
+  Payload pieces, all;
+  std::vector<std::uint64_t> lengths;
+  Payload data, value;
+  Merge longer = [](Bytes lower, Bytes higher, Payload& out) {
+    out.insert(out.end(), lower.begin(), lower.end());
+    if (out.size() < 5900) out.insert(out.end(), higher.begin(), higher.begin() + 10);
+  };
+};
+
+TEST(Allocations, NoneFromTheSecondCallOn) {
+  for (const int size : kGroupSizes) {
+    on_ranks(size, [&](Transport& wire) {
+      const std::unique_ptr<Transport> lane = wire.lane();
+      for (Transport* each : {&wire, lane.get()}) {
+        Calls calls(size);
+        calls.run(*each);
+        const std::uint64_t before = allocations();
+        for (int turn = 0; turn < 2; ++turn) calls.run(*each);
+        EXPECT_EQ(allocations() - before, 0u) << size << " ranks";
+      }
+    });
+  }
+}
+
+TEST(Allocations, AreCounted) {
+  const std::uint64_t before = allocations();
+  const auto one = std::make_unique<int>(1);
+  const std::vector<double> two(10, *one);
+  EXPECT_EQ(allocations() - before, 2u);
+}
+
+}  // namespace
+}  // namespace thinwire
