@@ -127,8 +127,8 @@ class Measurement {
                       plan_.strategy, wrong - 1, gradient_.size(), wire_.size(), rep));
     }
     if (rep < plan_.warmup) return;
-    elapsed_.push_back(static_cast<double>(observed.values[Observed::elapsed]) * 1e-9);
-    codec_.push_back(static_cast<double>(observed.values[Observed::codec]) * 1e-9);
+    elapsed_.push_back(static_cast<double>(observed.values[Observed::elapsed]) / 1e9);
+    codec_.push_back(static_cast<double>(observed.values[Observed::codec]) / 1e9);
     sent_ = std::max(sent_, observed.values[Observed::sent]);
     received_ = std::max(received_, observed.values[Observed::received]);
   }

@@ -164,6 +164,7 @@ Group plan_group(const GroupFlags& flags, const Environment& env) {
     check_size(flags, place);
     plan_processes(group, flags, place, env);
   }
+  if (!flags.fault.empty()) check_fault(flags.fault, group.join.size);
   return group;
 }
 

@@ -20,11 +20,26 @@ class ExamplesFirst final : public CLI::Formatter {
     label("SUBCOMMAND", "command");
   }
 
-  std::string make_help(const CLI::App* app, std::string name,
-                        CLI::AppFormatMode mode) const override {
-    return fmt::format("{}\n{}{}{}{}{}", make_footer(app), make_description(app),
-                       make_usage(app, std::move(name)), make_positionals(app),
-                       make_groups(app, mode), make_subcommands(app, mode));
+  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode mode) const override {
+    std::string name = app->get_name();
+    for (const CLI::App* above = app->get_parent(); above != nullptr; above = above->get_parent()) {
+      name = above->get_name() + " " + name;
+    }
+    return tidy(fmt::format("{}\n{}{}{}{}{}", make_footer(app), make_description(app),
+                            make_usage(app, name), make_positionals(app), make_groups(app, mode),
+                            make_subcommands(app, mode)));
+  }
+
+ private:
+  // One empty line between parts, none at the end.
+  static std::string tidy(std::string text) {
+    const auto newline = [](char a, char b) { return a == '\n' && b == '\n'; };
+    for (auto at = text.begin();
+         (at = std::adjacent_find(at, text.end(), newline)) != text.end();) {
+      const auto gap_end = std::find_if(at, text.end(), [](char c) { return c != '\n'; });
+      at = text.erase(at + (gap_end == text.end() ? 1 : 2), gap_end);
+    }
+    return text;
   }
 };
 
@@ -34,14 +49,15 @@ void show_examples_first(CLI::App& app, std::string_view examples) {
   app.set_help_flag("-h,--help", "this text");
   app.footer(std::string(examples));
   app.formatter(std::make_shared<ExamplesFirst>());
-  app.get_formatter()->column_width(34);
+  app.group("Commands");
+  app.require_subcommand(0, 1);  // one at most: the words after `help` are not to be run
 }
 
 void add_help(CLI::App& root, Invocation& invocation) {
   auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* command = root.add_subcommand("help", "What a command does, with examples.");
   show_examples_first(*command, "Examples:\n  thinwire help bench allreduce");
-  command->add_option("command", *words, "the command's words");
+  command->add_option("command", *words, "the words of the command");
   command->callback([&root, &invocation, words] {
     invocation.action = [&root, &invocation, words] {
       const CLI::App* app = &root;

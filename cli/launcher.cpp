@@ -105,7 +105,8 @@ std::vector<std::string> environment_of(int rank, int workers, const MasterSocke
 
 class Watch {
  public:
-  Watch(const LaunchOptions& options, Io& io) : options_(options), io_(io), start_(now()) {
+  Watch(const LaunchOptions& options, Io& io)
+      : options_(options), io_(io), relay_(io.err), start_(now()) {
     const MasterSocket master;
     for (int rank = 0; rank < options.workers; ++rank) {
       workers_.emplace_back(rank, options.command,
@@ -118,7 +119,7 @@ class Watch {
     while (std::ranges::any_of(workers_, &WorkerProcess::running)) {
       wait_for_events();
       if (signals_.take()) interrupt();
-      for (WorkerProcess& worker : workers_) worker.forward_output(io_.err);
+      for (WorkerProcess& worker : workers_) worker.forward_output(relay_);
       if (deadline_ && now() >= *deadline_) press_on();
     }
     if (interrupted_) {
@@ -153,7 +154,7 @@ class Watch {
   }
 
   void note_end(WorkerProcess& worker) {
-    worker.reap(io_.err);
+    worker.reap(relay_);
     if (worker.death().peaceful() || pressure_ != 0) return;
     failures_.push_back({&worker, now() - start_});
     if (!deadline_) deadline_ = now() + options_.grace;
@@ -184,24 +185,26 @@ class Watch {
   int report() {
     const auto& [worker, after] = cause();
     const Death& death = worker->death();
-    if (!worker->last_lines().empty()) {
+    const std::string words = worker->last_lines().empty() ? "" : worker->last_lines().back();
+    if (worker->last_lines().size() > (death.by_signal ? 0 : 1)) {
       print_error(io_, fmt::format("the last output of rank {}:", worker->rank()));
       for (const std::string& line : worker->last_lines()) io_.err << "  | " << line << '\n';
     }
-    std::string more = ".";
+    std::string text =
+        fmt::format("rank {} {} after {:.1f} s", worker->rank(), death.describe(), after.count());
+    if (options_.workers > 1) text += "; the other workers have stopped";
     if (death.by_signal && death.number == SIGKILL) {
-      more = ". If nobody did that, the kernel did for want of memory: see `dmesg`.";
-    } else if (!death.by_signal && !worker->last_lines().empty()) {
-      more = ": " + worker->last_lines().back();
+      text += ". If nobody did that, the kernel did for want of memory: see `dmesg`.";
+    } else if (!death.by_signal && !words.empty()) {
+      text += ". It said: " + words;
     }
-    const std::string others = options_.workers > 1 ? "; the other workers have stopped" : "";
-    print_error(io_, fmt::format("rank {} {} after {:.1f} s{}{}", worker->rank(), death.describe(),
-                                 after.count(), others, more));
+    print_error(io_, text);
     return !death.by_signal && death.number == kBadUsage ? kBadUsage : kRunFailed;
   }
 
   const LaunchOptions& options_;
   Io& io_;
+  Relay relay_;
   Seconds start_;
   SignalEvents signals_;  // before any worker starts, so that no Ctrl-C is missed
   std::deque<WorkerProcess> workers_;

@@ -60,7 +60,7 @@ int list(Io& io, const std::string& word) {
     }
     known.emplace_back(each.name);
   }
-  throw ConfigError("thinwire list: " + unknown_word("list", word, known));
+  throw ConfigError(unknown_word("list", word, known));
 }
 
 }  // namespace

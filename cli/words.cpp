@@ -40,8 +40,10 @@ class Walk {
       const std::string name = word.substr(0, equals);
       const CLI::Option* flag = find_flag(*app_, name);
       if (flag == nullptr) {
-        throw ConfigError(
-            fmt::format("{}: {}", path_, unknown_word("flag", name, flag_names(*app_))));
+        const std::string near = closest_match(name, flag_names(*app_));
+        throw ConfigError(fmt::format(
+            "unknown flag '{}': {}`{} --help` lists them", name,
+            near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near), path_));
       }
       terminal_ = terminal_ || flag == app_->get_help_ptr() || flag == app_->get_version_ptr();
       value_follows_ = equals == std::string::npos && flag->get_expected_max() > 0;
@@ -49,14 +51,15 @@ class Walk {
       app_ = next;
       path_ += " " + word;
     } else if (const auto known = command_names(*app_); !known.empty()) {
-      throw ConfigError(fmt::format("{}: {}", path_, unknown_word("command", word, known)));
+      throw ConfigError(unknown_word("command", word, known));
     }
   }
 
   void finish() const {
     const auto known = command_names(*app_);
     if (!known.empty() && !terminal_) {
-      throw ConfigError(fmt::format("{}: which one? {}", path_, fmt::join(known, ", ")));
+      throw ConfigError(
+          fmt::format("`{}` needs one of these after it: {}", path_, fmt::join(known, ", ")));
     }
   }
 

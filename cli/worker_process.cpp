@@ -66,6 +66,15 @@ Descriptor::~Descriptor() {
   if (number_ >= 0) close(number_);
 }
 
+void Relay::bytes(int rank, std::string_view text) {
+  if (rank == 0) err_ << text;
+}
+
+void Relay::line(int rank, const std::string& text) {
+  if (rank != 0 && text != last_line_) err_ << fmt::format("[rank {}] {}\n", rank, text);
+  last_line_ = text;
+}
+
 std::string Death::describe() const {
   if (!by_signal) return fmt::format("ended with exit code {}", number);
   const char* name = sigabbrev_np(number);
@@ -96,12 +105,12 @@ WorkerProcess::~WorkerProcess() {
   note_death();
 }
 
-void WorkerProcess::forward_output(std::ostream& err) {
+void WorkerProcess::forward_output(Relay& relay) {
   char buffer[4096];
   while (output_.number() >= 0) {
     const ssize_t bytes = read(output_.number(), buffer, sizeof buffer);
     if (bytes > 0) {
-      take({buffer, static_cast<std::size_t>(bytes)}, err);
+      take({buffer, static_cast<std::size_t>(bytes)}, relay);
     } else if (bytes < 0 && errno == EINTR) {
       continue;
     } else {
@@ -109,15 +118,14 @@ void WorkerProcess::forward_output(std::ostream& err) {
       break;
     }
   }
-  err << std::flush;
+  relay.flush();
 }
 
-// Rank 0 may draw a live line: its bytes pass as they are. Lines of the others come whole.
-void WorkerProcess::take(std::string_view text, std::ostream& err) {
-  if (rank_ == 0) err << text;
+void WorkerProcess::take(std::string_view text, Relay& relay) {
+  relay.bytes(rank_, text);
   for (const char c : text) {
     if (c == '\n') {
-      finish_line(err);
+      finish_line(relay);
     } else if (c == '\r') {
       line_.clear();
     } else {
@@ -126,8 +134,8 @@ void WorkerProcess::take(std::string_view text, std::ostream& err) {
   }
 }
 
-void WorkerProcess::finish_line(std::ostream& err) {
-  if (rank_ != 0) err << fmt::format("[rank {}] {}\n", rank_, line_);
+void WorkerProcess::finish_line(Relay& relay) {
+  relay.line(rank_, line_);
   last_lines_.push_back(std::exchange(line_, {}));
   if (last_lines_.size() > kLastLines) last_lines_.pop_front();
 }
@@ -139,15 +147,15 @@ void WorkerProcess::note_death() {
   death_ = Death{info.si_code != CLD_EXITED, info.si_status};
 }
 
-void WorkerProcess::reap(std::ostream& err) {
+void WorkerProcess::reap(Relay& relay) {
   note_death();
-  forward_output(err);
+  forward_output(relay);
   output_ = Descriptor();
   if (!line_.empty()) {
-    if (rank_ == 0) err << '\n';
-    finish_line(err);
+    relay.bytes(rank_, "\n");
+    finish_line(relay);
   }
-  err << std::flush;
+  relay.flush();
 }
 
 void WorkerProcess::signal(int number) {

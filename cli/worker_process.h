@@ -30,6 +30,21 @@ class Descriptor {
   int number_;
 };
 
+// Where the output of all workers goes. Rank 0 may draw a live line: its bytes pass as they are.
+// Lines of the others come whole, with [rank r] in front, and only once if several say the same.
+class Relay {
+ public:
+  explicit Relay(std::ostream& err) : err_(err) {}
+
+  void bytes(int rank, std::string_view text);
+  void line(int rank, const std::string& text);
+  void flush() { err_ << std::flush; }
+
+ private:
+  std::ostream& err_;
+  std::string last_line_;
+};
+
 // How a process ended.
 struct Death {
   bool by_signal = false;
@@ -57,16 +72,16 @@ class WorkerProcess {
   int end_event() const noexcept { return end_event_.number(); }  // readable once it has ended
   int output() const noexcept { return output_.number(); }        // -1 when closed
   // Passes on what it has written.
-  void forward_output(std::ostream& err);
+  void forward_output(Relay& relay);
   // After end_event(): takes note of its death and passes on the rest of its output.
-  void reap(std::ostream& err);
+  void reap(Relay& relay);
   void signal(int number);
 
  private:
   static constexpr std::size_t kLastLines = 5;
 
-  void take(std::string_view text, std::ostream& err);
-  void finish_line(std::ostream& err);
+  void take(std::string_view text, Relay& relay);
+  void finish_line(Relay& relay);
   void note_death();
 
   int rank_;
