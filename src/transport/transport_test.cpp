@@ -1,0 +1,341 @@
+// The shell of every transport, first around a scripted engine, then on `threads`.
+#include "thinwire/transport.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <future>
+#include <limits>
+
+#include "tests/expect.h"
+#include "thinwire/engines.h"
+
+namespace thinwire {
+namespace {
+
+constexpr Tag kTag{3};
+const Payload kEight(8, std::byte{1});
+
+class ManualClock final : public Runtime {
+ public:
+  Seconds now() const override { return time; }
+  void sleep(Seconds duration) override { time += duration; }
+  std::unique_ptr<Task> launch(std::function<void()>) override { return nullptr; }
+  Seconds time{100};
+};
+
+// Rank 1 of 3. Every wait takes 1.5 s and then does what the test says.
+class Scripted final : public Transport {
+ public:
+  explicit Scripted(ManualClock& clock) : Transport(1, {"alpha", "beta", "gamma"}, clock) {}
+
+  using Transport::DeadlinePassed;
+  using Transport::PeerLost;
+  using Transport::WrongSize;
+
+  std::function<Received()> outcome = [] { return Received{0, 8}; };
+  std::function<void()> on_post = [] {};
+  int posted = 0;
+  int cancelled = 0;
+
+ private:
+  std::uint32_t do_post_send(int, Tag, Bytes) override { return post(); }
+  std::uint32_t do_post_recv(int, Tag, MutBytes, Fit) override { return post(); }
+  std::uint32_t post() {
+    on_post();
+    return static_cast<std::uint32_t>(posted++);
+  }
+  Received do_wait(const Pending&, Seconds) override {
+    sleep(Seconds(1.5));
+    return outcome();
+  }
+  void do_cancel() noexcept override { ++cancelled; }
+  std::unique_ptr<Transport> do_lane() override { return nullptr; }
+};
+
+class Shell : public testing::Test {
+ protected:
+  ManualClock clock;
+  Scripted wire{clock};
+  Payload room = Payload(20'000);
+};
+
+TEST_F(Shell, ADeadlineNamesAllThatIsKnown) {
+  wire.set_timeout(Seconds(1.5));
+  wire.outcome = []() -> Received { throw Scripted::DeadlinePassed{3}; };
+  const auto error = must_throw<TransportError>([&] { wire.send(2, kTag, kEight); });
+  EXPECT_EQ(error.kind(), TransportError::Kind::deadline);
+  EXPECT_EQ(error.peer(), 2);
+  EXPECT_STREQ(error.what(),
+               "rank 1 (beta): no progress for 1.50 s while sending to rank 2 (gamma) (waited "
+               "1.50 s, 3 bytes of 8 bytes done). If the peer is alive and the network that slow, "
+               "raise --timeout; if not, the peer's own output tells more.");
+}
+
+TEST_F(Shell, ADeadlineOfAReceiveFromAnyRankBlamesNobody) {
+  wire.outcome = []() -> Received { throw Scripted::DeadlinePassed{}; };
+  const auto error = must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
+  EXPECT_EQ(error.peer(), kAnyRank);
+  EXPECT_TRUE(has(error.what(),
+                  "no progress for 60 s while receiving from any rank (waited 1.50 "
+                  "s, 0 bytes of at most 0.02 MiB done)"));
+}
+
+TEST_F(Shell, ALossNamesTheLostRankAndTheReason) {
+  wire.outcome = []() -> Received { throw Scripted::PeerLost{2, "connection reset.", 5}; };
+  const auto error =
+      must_throw<TransportError>([&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
+  EXPECT_EQ(error.kind(), TransportError::Kind::lost);
+  EXPECT_EQ(error.peer(), 2);
+  EXPECT_STREQ(error.what(),
+               "rank 1 (beta): lost rank 2 (gamma) while receiving from rank 0 (alpha) (waited "
+               "1.50 s, 5 bytes of 0.02 MiB done): connection reset. The output of rank 2 tells "
+               "why it ended.");
+}
+
+TEST_F(Shell, ALossOfNobodyInParticular) {
+  wire.outcome = []() -> Received { throw Scripted::PeerLost{kAnyRank, "all left"}; };
+  const auto error = must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
+  EXPECT_EQ(error.peer(), kAnyRank);
+  EXPECT_TRUE(has(error.what(), "lost a peer while receiving from any rank"));
+  EXPECT_TRUE(has(error.what(), ": all left. The output of each rank tells why it ended."));
+}
+
+TEST_F(Shell, AWrongSizeNamesBothSizes) {
+  wire.outcome = []() -> Received { throw Scripted::WrongSize{0, 30'000}; };
+  EXPECT_STREQ(must_throw<WireError>([&] { wire.recv(kAnyRank, kTag, room); }).what(),
+               "rank 1 (beta): while receiving from any rank: rank 0 (alpha) sent 0.03 MiB where "
+               "at most 0.02 MiB were expected. All ranks must run the same version, model and "
+               "options.");
+}
+
+TEST_F(Shell, AnExactReceiveRefusesLess) {
+  EXPECT_EQ(wire.recv(0, kTag, room).bytes, 8u);
+  const auto error =
+      must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
+  EXPECT_TRUE(has(error.what(), "rank 0 (alpha) sent 8 bytes where 0.02 MiB were expected"));
+}
+
+TEST_F(Shell, EveryCallAfterAFailureRepeatsIt) {
+  const Pending open = wire.post_recv(0, kTag, room);
+  wire.outcome = []() -> Received { throw Scripted::PeerLost{0, "gone"}; };
+  const std::string text = must_throw<TransportError>([&] { wire.send(0, kTag, kEight); }).what();
+  EXPECT_EQ(wire.cancelled, 1);
+  const int posted = wire.posted;
+  wire.outcome = [] { return Received{0, 8}; };
+  const std::function<void()> calls[] = {
+      [&] { wire.wait(open); },
+      [&] { wire.send(2, kTag, kEight); },
+      [&] { wire.recv(2, kTag, room); },
+      [&] { wire.exchange(2, kEight, 2, room, kTag); },
+      [&] { wire.post_send(2, kTag, kEight); },
+      [&] { wire.post_recv(2, kTag, room); },
+      [&] { wire.lane(); },
+  };
+  for (const auto& call : calls) EXPECT_EQ(must_throw<TransportError>(call).what(), text);
+  EXPECT_EQ(wire.posted, posted) << "the engine was called again";
+  EXPECT_EQ(wire.cancelled, 1);
+}
+
+TEST_F(Shell, APostThatFailsEndsTheLaneToo) {
+  const Pending open = wire.post_recv(0, kTag, room);
+  wire.on_post = [] { throw Scripted::PeerLost{2, "no route"}; };
+  const auto error = must_throw<TransportError>([&] { wire.post_send(2, kTag, kEight); });
+  EXPECT_TRUE(has(error.what(), "lost rank 2 (gamma) while sending to rank 2 (gamma)"));
+  EXPECT_EQ(wire.cancelled, 1) << "the open receive still holds memory";
+  EXPECT_EQ(must_throw<TransportError>([&] { wire.wait(open); }).what(), std::string(error.what()));
+}
+
+TEST_F(Shell, AnErrorOfAWrappedTransportPassesUnchanged) {
+  wire.outcome = []() -> Received { throw WireError("from below"); };
+  EXPECT_STREQ(must_throw<WireError>([&] { wire.send(0, kTag, kEight); }).what(), "from below");
+  EXPECT_EQ(wire.cancelled, 1);
+}
+
+TEST_F(Shell, RefusesPeersAndTagsThatDoNotExist) {
+  for (const int peer : {-2, kAnyRank, 1, 3}) {
+    EXPECT_THROW(wire.post_send(peer, kTag, kEight), std::logic_error) << peer;
+  }
+  for (const int peer : {-2, 1, 3}) {
+    EXPECT_THROW(wire.post_recv(peer, kTag, room), std::logic_error) << peer;
+  }
+  EXPECT_THROW(wire.post_send(0, Tag{2 * kTagLimit}, kEight), std::logic_error);
+  EXPECT_THROW(wire.exchange(1, kEight, 0, room, kTag), std::logic_error);
+  EXPECT_THROW(wire.exchange(0, kEight, 1, room, kTag), std::logic_error);
+  EXPECT_EQ(wire.posted, 0) << "a refused exchange left its receive posted";
+  wire.send(0, kTag, kEight);  // a refused call ends nothing
+}
+
+TEST_F(Shell, CountsWhatWasWaitedFor) {
+  const Pending sent = wire.post_send(0, kTag, kEight);
+  EXPECT_EQ(wire.traffic().messages_sent, 0u);
+  const Received of_send = wire.wait(sent);
+  EXPECT_EQ(of_send.from, 1);
+  EXPECT_EQ(of_send.bytes, 8u);
+  wire.exchange(0, room, 0, room, kTag);
+  EXPECT_EQ(wire.traffic().messages_sent, 2u);
+  EXPECT_EQ(wire.traffic().bytes_sent, 8 + room.size());
+  EXPECT_EQ(wire.traffic().messages_received, 1u);
+  EXPECT_EQ(wire.traffic().bytes_received, 8u);
+  wire.outcome = []() -> Received { throw Scripted::PeerLost{0, "gone"}; };
+  EXPECT_THROW(wire.send(0, kTag, kEight), TransportError);
+  EXPECT_EQ(wire.traffic().messages_sent, 2u);
+}
+
+TEST_F(Shell, RefusesNonsenseAsTimeout) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double seconds : {0.0, -1.0, std::nan(""), kInfinity, -kInfinity, 1.1e6, 1e300}) {
+    EXPECT_THROW(wire.set_timeout(Seconds(seconds)), ConfigError) << seconds;
+  }
+  EXPECT_STREQ(must_throw<ConfigError>([&] { wire.set_timeout(Seconds(-1)); }).what(),
+               "timeout -1 s: it must be more than 0 and at most 1000000 seconds, for example 60");
+  EXPECT_EQ(wire.timeout(), Seconds(60));
+  wire.set_timeout(Transport::kLongestTimeout);
+  EXPECT_EQ(wire.timeout(), Transport::kLongestTimeout);
+}
+
+TEST_F(Shell, ScratchGrowsAndStays) {
+  const auto small = wire.scratch(100);
+  EXPECT_EQ(small.size(), 100u);
+  EXPECT_EQ(wire.scratch(1000).size(), 1000u);
+  const auto* address = wire.scratch(0).data();
+  EXPECT_EQ(wire.scratch(1000).data(), address);
+}
+
+JoinOptions group(int size) {
+  JoinOptions options;
+  options.size = size;
+  return options;
+}
+
+TEST(Threads, AThrowingWorkerEndsTheGroup) {
+  std::atomic<int> survivors{0};
+  const auto error = must_throw<WireError>([&] {
+    run_workers("threads", group(4), [&](Transport& wire) {
+      if (wire.rank() == 2) throw WireError("disk full.");
+      // Waits for one another, not for the dead: each must hear of it all the same.
+      const int peer = wire.rank() == 0 ? 1 : 0;
+      std::byte room[8];
+      const auto lost = must_throw<TransportError>([&] { wire.recv(peer, kTag, room); });
+      EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
+      EXPECT_EQ(lost.peer(), 2);
+      EXPECT_TRUE(has(lost.what(), "lost rank 2 (this process) while receiving from rank"));
+      EXPECT_TRUE(has(lost.what(), ": disk full. The output of rank 2 tells why"));
+      survivors += 1;
+      throw lost;
+    });
+  });
+  EXPECT_STREQ(error.what(), "disk full.");
+  EXPECT_EQ(survivors, 3);
+}
+
+TEST(Threads, AWorkerMayThrowAnything) {
+  EXPECT_THROW(run_workers("threads", group(2),
+                           [](Transport& wire) {
+                             if (wire.rank() == 0) throw 42;
+                             std::byte room[8];
+                             wire.recv(0, kTag, room);
+                           }),
+               int);
+}
+
+TEST(Threads, ARankThatFinishedIsNamed) {
+  run_workers("threads", group(3), [](Transport& wire) {
+    if (wire.rank() == 1) return;
+    Payload room(8);
+    const auto lost = wire.rank() == 0
+                          ? must_throw<TransportError>([&] { wire.send(1, kTag, room); })
+                          : must_throw<TransportError>([&] { wire.recv(1, kTag, room); });
+    EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
+    EXPECT_EQ(lost.peer(), 1);
+    EXPECT_TRUE(has(lost.what(), "it has already finished"));
+  });
+}
+
+TEST(Threads, AnyRankWaitsAsLongAsSomebodyMaySend) {
+  run_workers("threads", group(3), [](Transport& wire) {
+    Payload room(8);
+    if (wire.rank() == 1) return;
+    if (wire.rank() == 2) return wire.send(0, kTag, room);
+    EXPECT_EQ(wire.recv(kAnyRank, kTag, room).from, 2);
+    const auto lost = must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
+    EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
+    EXPECT_EQ(lost.peer(), kAnyRank);
+    EXPECT_TRUE(has(lost.what(), "all other ranks have already finished"));
+  });
+}
+
+TEST(Threads, RefusesGroupsThatCannotBe) {
+  const Worker nothing = [](Transport&) { FAIL() << "started"; };
+  EXPECT_THROW(run_workers("threads", group(0), nothing), ConfigError);
+  JoinOptions outside = group(2);
+  outside.rank = 2;
+  EXPECT_THROW(run_workers("threads", outside, nothing), ConfigError);
+  JoinOptions endless = group(2);
+  endless.timeout = Seconds(INFINITY);
+  EXPECT_THROW(run_workers("threads", endless, nothing), ConfigError);
+  EXPECT_TRUE(has(must_throw<ConfigError>([&] { run_workers("thread", group(1), nothing); }).what(),
+                  "unknown transport 'thread': did you mean 'threads'?"));
+}
+
+// A failed exchange has let go of its memory: a peer that comes later finds nothing to read from or
+// write to. The sanitizers watch; the wrappers hold memory of their own.
+class LetGo : public testing::TestWithParam<std::string> {};
+
+TEST_P(LetGo, BuffersOfAFailedExchange) {
+  JoinOptions options = group(2);
+  if (GetParam() == "shaped") options.network = Network{1e9, Seconds(1e-3)};
+  if (GetParam() == "faulty") options.fault = "stall:rank=0,at=0,seconds=0";
+  std::promise<void> freed;
+  run_workers("threads", options, [&](Transport& wire) {
+    if (wire.rank() == 0) {
+      wire.set_timeout(Seconds(0.05));
+      {
+        const Payload out(10'000, std::byte{7});
+        Payload in(10'000);
+        EXPECT_THROW(wire.exchange(1, out, 1, in, kTag), TransportError);
+      }
+      freed.set_value();
+      return;
+    }
+    ASSERT_EQ(freed.get_future().wait_for(Seconds(30)), std::future_status::ready);
+    wire.set_timeout(Seconds(0.05));
+    Payload out(10'000, std::byte{9}), in(10'000, std::byte{5});
+    EXPECT_THROW(wire.exchange(0, out, 0, in, kTag), TransportError);
+    EXPECT_EQ(in, Payload(10'000, std::byte{5})) << "bytes out of freed memory";
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LetGo, testing::Values("bare", "shaped", "faulty"),
+                         [](const auto& wrapper) { return wrapper.param; });
+
+TEST(Threads, APostedOperationMayOutliveNothingButItsTransport) {
+  run_workers("threads", group(2), [](Transport& wire) {
+    const auto lane = wire.lane();
+    Payload memory(1000);
+    if (wire.rank() == 0) {
+      // Dropped without being waited for; the lane takes it back.
+      const auto doomed = wire.lane();
+      doomed->post_send(1, kTag, memory);
+    } else {
+      wire.lane();
+    }
+    const int peer = 1 - wire.rank();
+    lane->exchange(peer, kEight, peer, memory, kTag);
+  });
+}
+
+TEST(Task, DestructionJoins) {
+  std::atomic<bool> ran{false};
+  {
+    const auto task = system_runtime().launch([&] { ran = true; });
+  }
+  EXPECT_TRUE(ran);
+  {
+    const auto task = system_runtime().launch([] { throw WireError("unseen"); });
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
