@@ -13,6 +13,9 @@ enum class Purpose : std::uint16_t {
   test = 0,
   bench = 1,
   fault = 2,
+  shuffle = 10,  // the order of an epoch
+  augment = 11,  // crops and flips
+  digits = 12,   // the built-in pictures
 };
 
 // Philox4x32-10 (Salmon et al., SC 2011), by way of Random123. `element` must be below 2^48.

@@ -50,7 +50,8 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual ExampleShape shape() const = 0;
   virtual std::size_t size() const = 0;
-  // Writes example `index` as the network sees it: normalised, and, with an augmentation, varied.
+  // Writes example `index`, which is below size(), as the network sees it: normalised,
+  // and, with an augmentation, varied. The spans have the sizes that shape() tells.
   virtual void read(std::size_t index, const Augmentation* augmentation,
                     const ExampleSlot& slot) const = 0;
 };
@@ -68,8 +69,9 @@ struct DataSource {
 };
 std::span<const DataSource> data_sources();
 
-// "digits", "mnist:DIR", "cifar10:DIR", "text:FILE". ConfigError for an unknown name (with the
-// closest), for a missing or damaged file (with its name, the expected size and how to get it).
+// "digits", "mnist:DIR", "cifar10:DIR", "text:FILE", "text:word:FILE". ConfigError for an unknown
+// name (with the closest), for a missing or damaged file (with its name, the expected size and how
+// to get it).
 DataPair load_data(std::string_view spec, std::uint64_t seed);
 
 }  // namespace thinwire::trainer

@@ -26,6 +26,10 @@ struct LoaderOptions {
   std::uint64_t seed = 1;
   std::uint64_t step = 0;  // the first to be read; position is a function of the step alone
   bool augment = true;
+  // Batches that a thread of its own reads in advance. 0: no thread, next() reads by itself; for
+  // simulated workers, of which there are many, and whose compute is timed.
+  std::size_t ahead = 2;
+  Seconds patience{120};  // how long next() waits for that thread
 };
 
 // An epoch is one random order of all examples, the same on every worker, cut into global batches
@@ -34,13 +38,15 @@ struct LoaderOptions {
 // may be smaller and is dealt out evenly.
 class Loader {
  public:
+  // `data` must outlive the loader. ConfigError if the options make no sense.
   Loader(const Dataset& data, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   std::uint64_t steps_per_epoch() const noexcept;
-  // The batch of the next step. Valid until the next call.
+  // The batch of the next step. Valid until the next call. Throws what the data set threw, once all
+  // batches before that are delivered, and then for ever; Error if the reader is stuck.
   const Batch& next();
 
  private:
@@ -56,7 +62,8 @@ struct BatchRange {
 BatchRange batch_range(std::size_t examples, const LoaderOptions& options,
                        std::uint64_t step_of_epoch);
 
-// The order of one epoch: a permutation of 0 ... n-1 that is a function of (seed, epoch) alone.
+// The order of one epoch: a permutation of 0 ... order.size()-1 that is a function of that size and
+// of (seed, epoch) alone.
 void shuffle_epoch(std::uint64_t seed, std::uint64_t epoch, std::vector<std::uint32_t>& order);
 
 }  // namespace thinwire::trainer

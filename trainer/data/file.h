@@ -1,0 +1,41 @@
+// A file of a data set, which may be missing, damaged or something else altogether.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace thinwire::trainer {
+
+// Every failure is a ConfigError that names the file and ends with `advice`: how to get it.
+class DataFile {
+ public:
+  // Opens it. `expected_bytes` is what the published file has, for the message if it is missing;
+  // 0 if it may have any size.
+  DataFile(std::filesystem::path path, std::uint64_t expected_bytes, std::string advice);
+
+  std::uint64_t size() const noexcept { return size_; }
+  // Throws unless the file has exactly as many bytes. To be called before memory is allocated.
+  void expect_size(std::uint64_t bytes) const;
+  // The next bytes.
+  void read(std::span<std::uint8_t> into);
+  // "'PATH' REASON; ADVICE"
+  [[noreturn]] void refuse(std::string_view reason) const;
+
+ private:
+  void check_kind(std::uint64_t expected_bytes) const;
+
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { (void)std::fclose(file); }
+  };
+  std::filesystem::path path_;
+  std::string advice_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace thinwire::trainer
