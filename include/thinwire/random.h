@@ -16,6 +16,7 @@ enum class Purpose : std::uint16_t {
   shuffle = 10,  // the order of an epoch
   augment = 11,  // crops and flips
   digits = 12,   // the built-in pictures
+  dropout = 13,  // masks of units
 };
 
 // Philox4x32-10 (Salmon et al., SC 2011), by way of Random123. `element` must be below 2^48.

@@ -17,13 +17,14 @@ struct Summary {
 Summary summarize(std::vector<double> samples);
 
 // What a strategy spent so far on one rank. Strategies add to the phases; whoever calls the hooks
-// counts the steps and takes the bytes from Transport::traffic().
+// counts the steps; bytes are in Transport::traffic().
 struct Stats {
   std::uint64_t steps = 0;
-  std::uint64_t bytes_sent = 0;
-  Seconds codec{0};  // turning gradients into what is sent, and back
-  Seconds wire{0};   // exchanging it
-  Seconds wait{0};   // for a peer that was late, where a strategy can tell
+  std::uint64_t skipped_steps = 0;  // because of gradients that were not finite
+  double residual_ratio = 0;        // of what is held back to the gradient, in L2 norms
+  Seconds codec{0};                 // turning gradients into what is sent, and back
+  Seconds wire{0};                  // exchanging it
+  Seconds wait{0};                  // for a peer that was late, where a strategy can tell
 };
 
 // Adds the time between construction and destruction, read from `clock()`, to one field.

@@ -18,6 +18,9 @@ struct StepContext {
   ModelView model;
   Transport& wire;
   Stats& stats;
+  // Set by after_backward, on all ranks alike, when a gradient of any rank is not finite: the step
+  // must not be applied, and the strategy's own state is as it was before.
+  bool skip = false;
 };
 
 // Hooks run on the training thread, in the same order on every rank; only they touch model memory.

@@ -1,0 +1,62 @@
+// What a trainer holds: a strategy at work over a transport, with the checks that keep it honest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "thinwire/log.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire {
+
+// What happens when a gradient anywhere is not finite. All ranks do it in the same step.
+enum class NonFinite { skip, stop };
+
+struct SessionOptions {
+  std::string strategy = "dense";
+  std::uint64_t check_every = 0;  // steps between comparisons of the replicas; 0: never
+  NonFinite nonfinite = NonFinite::skip;
+  LogSink log;
+};
+
+// One per rank; its hooks are called by all ranks in the same order.
+class Session {
+ public:
+  // ConfigError if the strategy's spec is not valid.
+  Session(Transport& wire, const SessionOptions& options);
+
+  // Before the first step, or the first after a resume (load() first). Rank 0's parameters reach
+  // all ranks.
+  void begin(ModelView model, std::uint64_t step);
+  // After gradients were computed. False: this step must not be applied.
+  [[nodiscard]] bool after_backward(ModelView model);
+  // After the optimizer moved the parameters (or the step was skipped). Ends the step.
+  void after_step(ModelView model);
+  // After the last step: all replicas are the same afterwards.
+  void end(ModelView model);
+
+  // Compares the replicas bit for bit. On a difference throws Error naming the first tensor that
+  // differs and the ranks that have another one than rank 0.
+  void check_replicas(ModelView model);
+  bool replicas_identical(ModelView model);
+
+  std::uint64_t step() const noexcept { return step_; }
+  const Stats& stats() const noexcept { return stats_; }
+  Transport& wire() noexcept { return wire_; }
+
+  // The strategy's own state, for a checkpoint of this rank.
+  void save(Payload& out) const { strategy_->save(out); }
+  void load(Bytes in) { strategy_->load(in); }
+
+ private:
+  StepContext context(ModelView model) { return {step_, model, wire_, stats_}; }
+
+  Transport& wire_;
+  SessionOptions options_;
+  std::unique_ptr<Strategy> strategy_;
+  std::uint64_t step_ = 0;
+  Stats stats_;
+};
+
+}  // namespace thinwire

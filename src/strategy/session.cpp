@@ -1,0 +1,90 @@
+#include "thinwire/session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "thinwire/collective.h"
+#include "thinwire/hash.h"
+
+namespace thinwire {
+namespace {
+
+// The hash of each tensor and, at the end, that of all of them.
+std::vector<std::uint64_t> tensor_hashes(const ModelView& model) {
+  std::vector<std::uint64_t> hashes;
+  const auto& tensors = model.layout.tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t end = i + 1 < tensors.size() ? tensors[i + 1].offset : model.layout.numel;
+    hashes.push_back(
+        hash64(std::as_bytes(model.params.subspan(tensors[i].offset, end - tensors[i].offset))));
+  }
+  return hashes;
+}
+
+}  // namespace
+
+Session::Session(Transport& wire, const SessionOptions& options)
+    : wire_(wire), options_(options), strategy_(make_strategy(options.strategy)) {}
+
+void Session::begin(ModelView model, std::uint64_t step) {
+  step_ = step;
+  broadcast(wire_, std::as_writable_bytes(model.params));
+  StepContext now = context(model);
+  strategy_->begin(now);
+}
+
+bool Session::after_backward(ModelView model) {
+  StepContext now = context(model);
+  strategy_->after_backward(now);
+  if (!now.skip) return true;
+  ++stats_.skipped_steps;
+  const std::string text = fmt::format(
+      "a gradient of step {} is not finite; a smaller learning rate or a warm-up may help", step_);
+  if (options_.nonfinite == NonFinite::stop) throw Error(text + " (--nonfinite stop)");
+  if (options_.log) options_.log(LogLevel::warning, text + "; the step is skipped on all ranks");
+  return false;
+}
+
+void Session::after_step(ModelView model) {
+  StepContext now = context(model);
+  strategy_->after_step(now);
+  ++step_;
+  ++stats_.steps;
+  if (options_.check_every > 0 && step_ % options_.check_every == 0) check_replicas(model);
+}
+
+void Session::end(ModelView model) {
+  StepContext now = context(model);
+  strategy_->end(now);
+}
+
+bool Session::replicas_identical(ModelView model) {
+  std::uint64_t bounds[2];
+  bounds[0] = hash64(std::as_bytes(model.params));
+  bounds[1] = ~bounds[0];
+  allreduce_max(wire_, std::span(bounds));
+  return bounds[0] == ~bounds[1];
+}
+
+void Session::check_replicas(ModelView model) {
+  if (replicas_identical(model)) return;
+  const std::vector<std::uint64_t> mine = tensor_hashes(model);
+  std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(wire_.size()));
+  allgather(wire_, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t tensor = 0; tensor < mine.size(); ++tensor) {
+    std::vector<int> others;
+    for (int rank = 1; rank < wire_.size(); ++rank) {
+      const auto row = static_cast<std::size_t>(rank) * mine.size();
+      if (all[row + tensor] != all[tensor]) others.push_back(rank);
+    }
+    if (others.empty()) continue;
+    throw Error(fmt::format(
+        "the replicas differ after step {}: tensor '{}' of rank {} is not that of rank 0. Either "
+        "their machines compute differently (compiler, CPU, libraries), or this is a bug.",
+        step_, model.layout.tensors[tensor].name, fmt::join(others, ", ")));
+  }
+}
+
+}  // namespace thinwire

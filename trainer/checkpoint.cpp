@@ -1,0 +1,153 @@
+#include "trainer/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+
+#include "thinwire/collective.h"
+#include "thinwire/error.h"
+#include "thinwire/hash.h"
+
+namespace thinwire::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kNone = 0;  // no run has a checkpoint before its first step
+
+std::string stem(std::uint64_t step) { return fmt::format("step-{:012}", step); }
+
+void sync_directory(const fs::path& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(fs::path directory, Identity identity, int rank)
+    : directory_(std::move(directory)), identity_(std::move(identity)), rank_(rank) {}
+
+fs::path CheckpointStore::own_file(std::uint64_t step) const {
+  return directory_ / fmt::format("{}-rank-{}-of-{}.ck", stem(step), rank_, identity_.workers);
+}
+fs::path CheckpointStore::model_file(std::uint64_t step) const {
+  return directory_ / (stem(step) + "-model.ck");
+}
+
+void CheckpointStore::save(Transport& wire, std::uint64_t step, const std::vector<Section>& own,
+                           const std::vector<Section>& model, std::uint64_t keep) {
+  std::string trouble;
+  try {
+    fs::create_directories(directory_);
+    write_checkpoint(own_file(step), identity_, step, own);
+    if (rank_ == 0) write_checkpoint(model_file(step), identity_, step, model);
+    sync_directory(directory_);
+  } catch (const std::exception& error) {
+    trouble = error.what();
+  }
+  std::uint32_t failed = trouble.empty() ? 0 : static_cast<std::uint32_t>(rank_) + 1;
+  allreduce_max(wire, std::span(&failed, 1));
+  if (!trouble.empty()) {
+    throw Error(fmt::format("rank {} ({}) cannot write a checkpoint: {}", rank_, wire.host(rank_),
+                            trouble));
+  }
+  if (failed != 0) {
+    throw Error(fmt::format("rank {} cannot write its checkpoint of step {}", failed - 1, step));
+  }
+  prune(keep);
+}
+
+std::vector<std::uint64_t> CheckpointStore::steps_here() const {
+  std::vector<std::uint64_t> steps;
+  std::error_code missing;
+  const std::string suffix = fmt::format("-rank-{}-of-{}.ck", rank_, identity_.workers);
+  for (const auto& entry : fs::directory_iterator(directory_, missing)) {
+    const std::string name = entry.path().filename();
+    std::uint64_t step = 0;
+    if (!name.starts_with("step-") || !name.ends_with(suffix)) continue;
+    std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (step > 0) steps.push_back(step);
+  }
+  std::ranges::sort(steps, std::greater<>());
+  return steps;
+}
+
+void CheckpointStore::prune(std::uint64_t keep) const {
+  const std::vector<std::uint64_t> steps = steps_here();
+  for (std::size_t i = std::max<std::uint64_t>(keep, 1); i < steps.size(); ++i) {
+    std::error_code ignored;  // a file that cannot be removed harms nobody
+    fs::remove(own_file(steps[i]), ignored);
+    if (rank_ == 0) fs::remove(model_file(steps[i]), ignored);
+  }
+}
+
+void CheckpointStore::refuse_other_size() const {
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(directory_, missing)) {
+    const std::string name = entry.path().filename();
+    const auto of = name.rfind("-of-");
+    if (!name.ends_with(".ck") || of == std::string::npos) continue;
+    const std::string workers = name.substr(of + 4, name.size() - of - 7);
+    throw ConfigError(fmt::format(
+        "--resume: the checkpoints in {} are of {} workers, but this run has {}: resume with as "
+        "many as before",
+        directory_.string(), workers, identity_.workers));
+  }
+  throw ConfigError(fmt::format("--resume: there is no checkpoint in {}", directory_.string()));
+}
+
+CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
+  Loaded loaded;
+  std::vector<std::uint64_t> steps = steps_here();
+  for (std::uint64_t bound = UINT64_MAX;;) {
+    // The newest one here that is whole; damaged ones are passed over, and said so.
+    std::uint64_t mine = kNone;
+    for (const std::uint64_t step : steps) {
+      if (step > bound) continue;
+      try {
+        loaded.own = read_checkpoint(own_file(step), identity_, step);
+        if (rank_ == 0) loaded.model = read_checkpoint(model_file(step), identity_, step);
+        mine = step;
+        break;
+      } catch (const WireError& error) {
+        loaded.notes.push_back(fmt::format("step {} is passed over: {}", step, error.what()));
+      }
+    }
+    // Ranks that can still go back do, until all stand at the same step.
+    std::uint64_t bounds[2] = {mine, ~mine};
+    allreduce_max(wire, std::span(bounds));
+    const std::uint64_t highest = bounds[0], lowest = ~bounds[1];
+    if (lowest == kNone) {
+      if (loaded.notes.empty()) refuse_other_size();
+      throw ConfigError(fmt::format("--resume: no checkpoint in {} is whole on every rank: {}",
+                                    directory_.string(), loaded.notes.back()));
+    }
+    if (highest == lowest) {
+      loaded.step = mine;
+      return loaded;
+    }
+    if (mine != lowest) {
+      loaded.notes.push_back(
+          fmt::format("step {} is passed over: another rank does not have it whole", mine));
+    }
+    bound = lowest;
+    std::erase_if(steps, [&](std::uint64_t step) { return step > bound; });
+  }
+}
+
+const Payload& section(const std::vector<Section>& sections, std::string_view name) {
+  const auto found = std::ranges::find(sections, name, &Section::name);
+  if (found == sections.end()) {
+    throw WireError(fmt::format("the checkpoint has no part '{}'", name));
+  }
+  return found->bytes;
+}
+
+}  // namespace thinwire::trainer

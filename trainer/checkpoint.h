@@ -1,0 +1,68 @@
+// Checkpoints: enough to go on bit for bit. Each rank keeps a file of its own, rank 0 one more with
+// the model, so that a shared file system is not needed. docs/wire-format.md has the format.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "thinwire/transport.h"
+
+namespace thinwire::trainer {
+
+// What must agree between a run and the checkpoint it resumes from.
+struct Identity {
+  std::string model, data, strategy;
+  std::uint32_t workers = 0;
+  std::uint64_t numel = 0, seed = 0, batch = 0;
+};
+
+// A named part of a checkpoint.
+struct Section {
+  std::string name;
+  Payload bytes;
+};
+
+class CheckpointStore {
+ public:
+  CheckpointStore(std::filesystem::path directory, Identity identity, int rank);
+
+  // Writes this rank's sections (and, on rank 0, the model's): to a temporary name, synced,
+  // renamed. All ranks call it together; it is an error on all ranks if one cannot. Older
+  // checkpoints than the last `keep` are removed.
+  void save(Transport& wire, std::uint64_t step, const std::vector<Section>& own,
+            const std::vector<Section>& model, std::uint64_t keep);
+
+  struct Loaded {
+    std::uint64_t step = 0;
+    std::vector<Section> own;
+    std::vector<Section> model;      // on rank 0
+    std::vector<std::string> notes;  // which newer checkpoints were passed over, and why
+  };
+  // The newest checkpoint that is whole on every rank. All ranks call it together. ConfigError if
+  // there is none, or if the newest belongs to another run.
+  Loaded load(Transport& wire) const;
+
+ private:
+  std::filesystem::path own_file(std::uint64_t step) const;
+  std::filesystem::path model_file(std::uint64_t step) const;
+  std::vector<std::uint64_t> steps_here() const;  // newest first
+  void refuse_other_size() const;
+  void prune(std::uint64_t keep) const;
+
+  std::filesystem::path directory_;
+  Identity identity_;
+  int rank_;
+};
+
+// One file: identity, step and sections under a checksum. read throws WireError if the file is
+// damaged, ConfigError if it belongs to another run.
+void write_checkpoint(const std::filesystem::path& file, const Identity& identity,
+                      std::uint64_t step, const std::vector<Section>& sections);
+std::vector<Section> read_checkpoint(const std::filesystem::path& file, const Identity& identity,
+                                     std::uint64_t step);
+
+const Payload& section(const std::vector<Section>& sections, std::string_view name);
+
+}  // namespace thinwire::trainer

@@ -1,0 +1,132 @@
+// The bytes of one checkpoint file.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "src/base/bytes.h"
+#include "thinwire/error.h"
+#include "thinwire/hash.h"
+#include "trainer/checkpoint.h"
+
+namespace thinwire::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kMagic = 0x4b435754;  // "TWCK"
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kLongestText = 4096;
+
+[[noreturn]] void fail(const fs::path& file, const char* operation) {
+  throw Error(
+      fmt::format("{}: {}: {}", file.string(), operation, std::generic_category().message(errno)));
+}
+
+// Written whole and synced under another name first, so that the file exists whole or not at all.
+void write_atomically(const fs::path& file, const Payload& bytes) {
+  const fs::path temporary = file.string() + ".tmp";
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail(temporary, "open");
+  for (Bytes rest = bytes; !rest.empty();) {
+    const ssize_t written = write(fd, rest.data(), std::min<std::size_t>(rest.size(), 1u << 30));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      close(fd);
+      unlink(temporary.c_str());
+      errno = error;
+      fail(file, "write");
+    }
+    rest = rest.subspan(static_cast<std::size_t>(written));
+  }
+  if (fsync(fd) != 0) fail(temporary, "fsync");
+  close(fd);
+  if (rename(temporary.c_str(), file.c_str()) != 0) fail(file, "rename");
+}
+
+Payload read_whole(const fs::path& file) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  if (error) throw WireError(fmt::format("{}: {}", file.string(), error.message()));
+  Payload bytes(size);
+  std::ifstream in(file, std::ios::binary);
+  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
+    throw WireError(fmt::format("{}: cannot be read", file.string()));
+  }
+  return bytes;
+}
+
+template <class T>
+void demand(const fs::path& file, std::string_view what, const T& theirs, const T& ours) {
+  if (theirs == ours) return;
+  throw ConfigError(
+      fmt::format("--resume: {} was made with {} {}, but this run has {}. Resume with the options "
+                  "of the run that was interrupted, or leave --resume out.",
+                  file.string(), what, theirs, ours));
+}
+
+}  // namespace
+
+void write_checkpoint(const fs::path& file, const Identity& identity, std::uint64_t step,
+                      const std::vector<Section>& sections) {
+  Payload bytes;
+  ByteWriter writer(bytes);
+  writer.put(kMagic);
+  writer.put(kVersion);
+  writer.put(step);
+  for (const std::string* text : {&identity.model, &identity.data, &identity.strategy}) {
+    writer.put_text(*text);
+  }
+  writer.put(identity.workers);
+  for (const std::uint64_t number : {identity.numel, identity.seed, identity.batch}) {
+    writer.put(number);
+  }
+  writer.put(static_cast<std::uint32_t>(sections.size()));
+  for (const Section& section : sections) {
+    writer.put_text(section.name);
+    writer.put(static_cast<std::uint64_t>(section.bytes.size()));
+    writer.put(Bytes(section.bytes));
+  }
+  writer.put(hash64(bytes));
+  write_atomically(file, bytes);
+}
+
+std::vector<Section> read_checkpoint(const fs::path& file, const Identity& identity,
+                                     std::uint64_t step) {
+  const Payload bytes = read_whole(file);
+  constexpr std::size_t kSum = sizeof(std::uint64_t);
+  const std::string name = file.string();
+  if (bytes.size() < kSum) throw WireError(fmt::format("{}: truncated", name));
+  ByteReader sum(Bytes(bytes).last(kSum), name);
+  if (sum.get<std::uint64_t>() != hash64(Bytes(bytes).first(bytes.size() - kSum))) {
+    throw WireError(fmt::format("{}: damaged or truncated (its checksum does not match)", name));
+  }
+  ByteReader reader(Bytes(bytes).first(bytes.size() - kSum), name);
+  if (reader.get<std::uint32_t>() != kMagic) {
+    throw WireError(fmt::format("{}: not a checkpoint of thinwire", name));
+  }
+  demand(file, "format version", reader.get<std::uint32_t>(), kVersion);
+  if (reader.get<std::uint64_t>() != step) throw WireError(fmt::format("{}: another step", name));
+  demand(file, "model", reader.get_text(kLongestText), identity.model);
+  demand(file, "data", reader.get_text(kLongestText), identity.data);
+  demand(file, "strategy", reader.get_text(kLongestText), identity.strategy);
+  demand(file, "workers", reader.get<std::uint32_t>(), identity.workers);
+  demand(file, "parameters", reader.get<std::uint64_t>(), identity.numel);
+  demand(file, "seed", reader.get<std::uint64_t>(), identity.seed);
+  demand(file, "batch", reader.get<std::uint64_t>(), identity.batch);
+
+  std::vector<Section> sections(reader.get<std::uint32_t>() & 0xff);
+  for (Section& section : sections) {
+    section.name = reader.get_text(kLongestText);
+    const Bytes contents = reader.take(reader.get<std::uint64_t>());
+    section.bytes.assign(contents.begin(), contents.end());
+  }
+  reader.expect_end();
+  return sections;
+}
+
+}  // namespace thinwire::trainer

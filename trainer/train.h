@@ -1,0 +1,105 @@
+// Training: what can be asked for, what can be watched, what comes out. No torch type here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "thinwire/session.h"
+#include "trainer/data/dataset.h"
+#include "trainer/sgd.h"
+
+namespace thinwire::trainer {
+
+// A worker whose computing takes `factor` times as long.
+struct Straggler {
+  int rank = 0;
+  double factor = 1;
+};
+
+struct TrainOptions {
+  std::string model = "lenet";
+  std::string data = "digits";
+  SessionOptions session;
+  SgdOptions sgd;
+  double learning_rate = 0.05;
+  std::string lr_schedule = "constant";
+  std::uint64_t seed = 1;
+  std::size_t batch = 32;   // examples per worker and step
+  std::uint64_t steps = 0;  // of the whole run; total_steps() computes it from epochs or samples
+  std::uint64_t eval_every = 0;  // steps; 0: only at the end
+  std::uint64_t save_every = 0;  // steps; 0: only at the end, if there is a directory
+  std::uint64_t keep = 3;        // checkpoints
+  std::string out;               // directory; empty: nothing is written
+  bool resume = false;
+  Seconds step_time{0};  // what computing a step takes; 0: as measured
+  std::vector<Straggler> slow;
+};
+
+// How long a run is, whichever way it was said. Exactly one of the three is not 0.
+struct RunLength {
+  double epochs = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;  // of all workers together
+};
+std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,
+                          int workers);
+
+struct Evaluation {
+  double loss = 0;      // mean over the whole test set
+  double accuracy = 0;  // share of right answers
+};
+
+// Of one step on rank 0; a line of run.jsonl.
+struct StepReport {
+  std::uint64_t step = 0;  // just finished, from 1
+  std::uint64_t steps = 0;
+  double epoch = 0;
+  double loss = 0;                        // of this worker's batch
+  Seconds time{0};                        // since the start, resumed runs included
+  Seconds compute{0}, codec{0}, wire{0};  // of this step
+  std::uint64_t bytes_sent = 0;           // by this worker in this step
+  double residual_ratio = 0;
+  double learning_rate = 0;
+  double samples_per_second = 0;  // of all workers, so far
+};
+
+// Calls come on rank 0's training thread.
+struct Observer {
+  std::function<void(const StepReport&)> step = [](const StepReport&) {};
+  std::function<void(const StepReport&, const Evaluation&)> evaluated = [](const auto&...) {};
+  std::function<void(const std::string&)> note = [](const std::string&) {};
+};
+
+struct TrainResult {
+  std::uint64_t steps = 0, samples = 0;
+  Evaluation test;
+  double accuracy_worst_worker = 0;
+  Seconds total{0};                                // start to end
+  Seconds compute{0}, codec{0}, wire{0}, wait{0};  // means over the workers
+  std::uint64_t bytes_sent = 0;                    // by all workers
+  double bytes_per_worker_step = 0;
+  double dense_bytes_per_worker_step = 0;
+  bool replicas_identical = false;
+  double consensus_distance = 0;  // L2 distance of the workers to their mean, before the end
+  std::uint64_t skipped_steps = 0;
+  double residual_ratio = 0;
+  std::size_t parameters = 0;
+};
+
+// One worker's run; every rank of the group calls it. The result is the same on every rank.
+TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& data,
+                  const Observer& observer);
+
+// Everything about the options that can be wrong without a group: names, numbers, the pair of model
+// and data. ConfigError. Returns the number of parameters.
+std::size_t check(const TrainOptions& options, const DataPair& data);
+
+// One line of `thinwire list models`.
+struct ModelHelp {
+  std::string_view name, help;
+};
+std::vector<ModelHelp> model_list();
+
+}  // namespace thinwire::trainer
