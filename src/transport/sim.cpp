@@ -82,11 +82,7 @@ class SimRuntime final : public Runtime {
   explicit SimRuntime(const Group& group) : group_(group) {}
 
   Seconds now() const override { return group_.now(); }
-  void sleep(Seconds duration) override {
-    if (!(duration > Seconds(0))) return;
-    const ExceptionsAside aside;
-    s4u::this_actor::sleep_for(duration.count());
-  }
+  void sleep(Seconds duration) override { sim::pause(duration); }
   std::unique_ptr<Task> launch(std::function<void()> work) override {
     return std::make_unique<SimTask>(std::move(work));
   }

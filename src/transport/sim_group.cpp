@@ -9,8 +9,6 @@ namespace s4u = simgrid::s4u;
 
 namespace {
 
-constexpr double kLongest = 1e9;  // seconds; SimGrid takes no infinity
-
 bool done(const Operation& o) { return o.matched && o.transfer->has_left; }
 bool flowing(const Operation& o) { return o.transfer != nullptr && !o.transfer->has_left; }
 
@@ -127,6 +125,7 @@ void Group::left(Transfer& transfer) {
 
 bool Group::wait(Operation& operation, s4u::Semaphore& semaphore, Seconds timeout) {
   const Seconds start = now();
+  bool late = false;
   while (!done(operation)) {
     if (const auto lost = loss(operation)) {
       end(operation);
@@ -134,39 +133,36 @@ bool Group::wait(Operation& operation, s4u::Semaphore& semaphore, Seconds timeou
     }
     // The simulated network never stalls: only silence between messages counts.
     if (flowing(operation)) {
-      block(operation, semaphore, -1);
+      late = block(operation, semaphore, -1);
       continue;
     }
     const Seconds silent_since =
         operation.transfer != nullptr ? std::max(start, operation.transfer->left_at) : start;
-    const double remaining = (silent_since + timeout - now()).count();
-    if (remaining <= 0) {
+    const Seconds remaining = silent_since + timeout - now();
+    if (late || remaining <= Seconds(0)) {
       end(operation);
       return false;
     }
-    block(operation, semaphore, std::min(remaining, kLongest));
+    late = block(operation, semaphore, std::min(remaining, kLongest).count());
   }
   if (operation.transfer->receive == &operation) {
-    const Seconds flight = operation.transfer->left_at + network_.latency - now();
-    const ExceptionsAside aside;
-    if (flight > Seconds(0)) s4u::this_actor::sleep_for(flight.count());
+    pause(operation.transfer->left_at + network_.latency - now());
   }
   end(operation);
   return true;
 }
 
-void Group::block(Operation& operation, s4u::Semaphore& semaphore, double seconds) {
+bool Group::block(Operation& operation, s4u::Semaphore& semaphore, double seconds) {
   operation.blocked = &semaphore;
   operation.place = blocked_.size();
   blocked_.push_back(&operation);
-  {
-    const ExceptionsAside aside;
-    semaphore.acquire_timeout(seconds);
-  }
+  const ExceptionsAside aside;
+  const bool passed = semaphore.acquire_timeout(seconds);
   operation.blocked = nullptr;
   blocked_.back()->place = operation.place;
   blocked_[operation.place] = blocked_.back();
   blocked_.pop_back();
+  return passed;
 }
 
 void Group::wake(Operation* operation) {

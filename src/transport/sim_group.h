@@ -93,8 +93,8 @@ class Group {
   static void flow_ended(const simgrid::s4u::Activity& activity);
   void end(Operation& operation) noexcept;
   void release(Transfer& transfer) noexcept;
-  // For at most that long; without end if negative.
-  void block(Operation& operation, simgrid::s4u::Semaphore& semaphore, double seconds);
+  // Until woken. For at most that long, without end if negative; true if that has passed.
+  bool block(Operation& operation, simgrid::s4u::Semaphore& semaphore, double seconds);
   static void wake(Operation* operation);
   std::optional<Lost> loss(const Operation& operation) const;
 

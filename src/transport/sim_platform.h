@@ -4,14 +4,23 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
-#include <simgrid/s4u.hpp>
-#include <simgrid/simix.hpp>
 #include <span>
 #include <utility>
 
 #include "thinwire/buffer.h"
+
+#ifdef __SANITIZE_THREAD__  // GCC warns of fences that TSan does not see; ours are SimGrid's
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+#include <simgrid/s4u.hpp>
+#include <simgrid/simix.hpp>
+#ifdef __SANITIZE_THREAD__
+#pragma GCC diagnostic pop
+#endif
 
 namespace thinwire::sim {
 
@@ -52,6 +61,16 @@ class ExceptionsAside {
   };
   Record mine_;
 };
+
+// SimGrid takes no infinity.
+inline constexpr Seconds kLongest{1e9};
+
+// Lets virtual time pass for the calling actor.
+inline void pause(Seconds duration) {
+  if (!(duration > Seconds(0))) return;
+  const ExceptionsAside aside;
+  simgrid::s4u::this_actor::sleep_for(std::min(duration, kLongest).count());
+}
 
 // Runs `code` in the simulation kernel, where no virtual time passes and no actor runs meanwhile.
 template <class Code>

@@ -397,7 +397,7 @@ TEST(Sim, LeavesTheSignalsToTheProgram) {
 // The laws that law_test.cpp checks without a network, on a thin one.
 TEST(Sim, LawsHoldOnANetwork) {
   for (const laws::Law& law : laws::all()) {
-    if (law.name == "huge") continue;
+    if (law.name == "huge" || law.name == "sizes") continue;  // no different there, only slower
     EXPECT_NO_THROW(simulate(law.ranks, kWire, law.check)) << law.name;
   }
 }
