@@ -1,7 +1,8 @@
 // One rank that checks one law:
 //   law_worker ENGINE LAW [--rank R] [--size P] [--master HOST:PORT] [--timeout S]
-//              [--network BW,LAT] [--fault SPEC]
+//              [--network BW,LAT] [--fault SPEC] [--repeat N]
 // Exits 0 if the law holds; prints the error and exits 1 if it does not; exits 2 on bad usage.
+// --repeat joins and checks N times in this process, even if one time fails.
 // The size is the law's own unless told; on `mpi` the rank is the one that mpirun gave.
 #include <fmt/format.h>
 
@@ -19,8 +20,8 @@ namespace {
 using Flags = std::map<std::string, std::string, std::less<>>;
 
 Flags parse_flags(std::span<char*> words) {
-  static constexpr std::string_view kKnown[] = {"--rank",    "--size",    "--master",
-                                                "--timeout", "--network", "--fault"};
+  static constexpr std::string_view kKnown[] = {"--rank",    "--size",  "--master", "--timeout",
+                                                "--network", "--fault", "--repeat"};
   Flags flags;
   for (std::size_t i = 0; i < words.size(); i += 2) {
     if (std::ranges::find(kKnown, std::string_view(words[i])) == std::end(kKnown)) {
@@ -70,19 +71,35 @@ JoinOptions join_options(std::string_view engine, const laws::Law& law, const Fl
   return options;
 }
 
+// Runs it and tells whether it went well.
+template <class Action>
+bool report(Action action) {
+  try {
+    action();
+    return true;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "law_worker: %s\n", error.what());
+    return false;
+  }
+}
+
 int run(std::span<char*> words) {
   if (words.size() < 3) {
     std::fprintf(stderr, "usage: law_worker ENGINE LAW [--rank R] [--size P] ...\n");
     return 2;
   }
-  try {
+  bool holds = true;
+  const bool understood = report([&] {
     const laws::Law& law = laws::find(words[2]);
-    run_workers(words[1], join_options(words[1], law, parse_flags(words.subspan(3))), law.check);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "law_worker: %s\n", error.what());
-    return 1;
-  }
+    const Flags flags = parse_flags(words.subspan(3));
+    const JoinOptions options = join_options(words[1], law, flags);
+    const auto repeat = flags.find("--repeat");
+    const int times = repeat == flags.end() ? 1 : integer("--repeat", repeat->second);
+    for (int i = 0; i < times; ++i) {
+      holds &= report([&] { run_workers(words[1], options, law.check); });
+    }
+  });
+  return understood && holds ? 0 : 1;
 }
 
 }  // namespace

@@ -1,0 +1,140 @@
+// The transport laws over MPI, each rank a process of a real mpirun, and how jobs end that fail.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/child_process.h"
+#include "tests/laws.h"
+
+namespace thinwire {
+namespace {
+
+// Long enough for a busy machine; every test but `huge` takes seconds.
+constexpr Seconds kPatience{120};
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+// As root and with more ranks than cores, as in containers and on small machines. The loopback
+// interface serves the launcher and, in tests over TCP, the ranks.
+Words mpirun(int ranks, const Words& launcher_flags, const Words& worker) {
+  return Words{MPIRUN,  "--allow-run-as-root", "--oversubscribe",
+               "--mca", "oob_tcp_if_include",  "lo",
+               "--mca", "btl_tcp_if_include",  "lo",
+               "-n",    std::to_string(ranks)} +
+         launcher_flags + Words{LAW_WORKER, "mpi"} + worker;
+}
+
+struct Setting {
+  const char* name;
+  Words launcher_flags;
+  Words worker_flags;
+};
+
+const Setting kSettings[] = {
+    {"bare", {}, {}},
+    {"tcp", {"--mca", "btl", "tcp,self"}, {}},
+    {"shaped", {}, {"--network", "20gbit,0.1ms"}},
+};
+
+class MpiLaw : public testing::TestWithParam<std::tuple<Setting, laws::Law>> {};
+
+TEST_P(MpiLaw, Holds) {
+  const auto& [setting, law] = GetParam();
+  ChildProcess job(mpirun(law.ranks, setting.launcher_flags,
+                          Words{std::string(law.name)} + setting.worker_flags));
+  ASSERT_TRUE(job.wait(kPatience)) << job.describe();
+  EXPECT_EQ(job.exit_code(), 0) << job.describe();
+  EXPECT_TRUE(job.wait_for_descendants(Seconds(5)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MpiLaw,
+                         testing::Combine(testing::ValuesIn(kSettings),
+                                          testing::ValuesIn(laws::all().begin(),
+                                                            laws::all().end())),
+                         [](const auto& law) {
+                           return fmt::format("{}_{}", std::get<0>(law.param).name,
+                                              std::get<1>(law.param).name);
+                         });
+
+// A job that is to fail: what must be in its output.
+void expect_failure(ChildProcess& job, std::string_view text) {
+  ASSERT_TRUE(job.wait(kPatience)) << job.describe();
+  EXPECT_NE(job.exit_code(), 0) << job.describe();
+  EXPECT_NE(job.merged().find(text), std::string::npos) << job.describe();
+  EXPECT_TRUE(job.wait_for_descendants(Seconds(10))) << "ranks are left running";
+}
+
+// With a timeout beyond our patience: it is the launcher that ends the others.
+const Words kEndless = {"--timeout", "1000"};
+
+TEST(MpiJob, OfAThrowingRankEndsWithItsMessage) {
+  ChildProcess job(mpirun(4, {}, Words{"chatter", "--fault", "fail:rank=2,at=50"} + kEndless));
+  expect_failure(job, "law_worker: rank 2 fails at operation 50 as planned");
+}
+
+TEST(MpiJob, OfAKilledRankEnds) {
+  ChildProcess job(mpirun(4, {}, Words{"chatter"} + kEndless));
+  ASSERT_TRUE(job.wait_for_output("chatting", kPatience)) << job.describe();
+  for (const pid_t pid : job.running()) {
+    if (pid == job.pid()) continue;
+    kill(pid, SIGKILL);
+    break;
+  }
+  expect_failure(job, "signal 9");
+}
+
+TEST(MpiJob, EndsItsRanksIfTheLauncherIsKilled) {
+  ChildProcess job(mpirun(4, {}, Words{"chatter"} + kEndless));
+  ASSERT_TRUE(job.wait_for_output("chatting", kPatience)) << job.describe();
+  job.signal(SIGKILL);
+  ASSERT_TRUE(job.wait(kPatience));
+  EXPECT_TRUE(job.wait_for_descendants(Seconds(20))) << "ranks are left running";
+}
+
+TEST(MpiJob, OfASilentRankEndsByTheDeadlineOfAnother) {
+  ChildProcess job(
+      mpirun(2, {}, {"order", "--timeout", "1", "--fault", "stall:rank=1,at=3,seconds=1000"}));
+  expect_failure(job, "while sending to rank 1");
+}
+
+TEST(MpiJob, RefusesAnotherNumberOfProcessesThanWorkers) {
+  ChildProcess job(mpirun(2, {}, {"exchange"}));
+  expect_failure(job, "the MPI launcher started 2 processes, but --workers says 4");
+}
+
+TEST(MpiJob, RefusesAnotherRankThanTheLaunchers) {
+  ChildProcess job(mpirun(2, {}, {"order", "--rank", "1"}));
+  expect_failure(job, "MPI made this process rank 0, but --rank says 1");
+}
+
+TEST(MpiJob, RefusesSeveralWorkersWithoutALauncher) {
+  ChildProcess job({LAW_WORKER, "mpi", "order"});
+  expect_failure(job, "Start it with `mpirun -n 2 ...`");
+}
+
+TEST(MpiJob, OfOneNeedsNoLauncher) {
+  ChildProcess job({LAW_WORKER, "mpi", "alone"});
+  ASSERT_TRUE(job.wait(kPatience)) << job.describe();
+  EXPECT_EQ(job.exit_code(), 0) << job.describe();
+}
+
+TEST(MpiJob, MayRunSeveralTimesInAProcess) {
+  ChildProcess job(mpirun(2, {}, {"lanes", "--repeat", "3"}));
+  ASSERT_TRUE(job.wait(kPatience)) << job.describe();
+  EXPECT_EQ(job.exit_code(), 0) << job.describe();
+}
+
+TEST(MpiJob, IsRefusedInAProcessWhereOneFailed) {
+  ChildProcess job(
+      mpirun(2, {}, Words{"order", "--fault", "fail:rank=1,at=3", "--repeat", "2"} + kEndless));
+  expect_failure(job, "an earlier run over MPI failed in this process");
+}
+
+}  // namespace
+}  // namespace thinwire
