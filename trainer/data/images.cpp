@@ -63,8 +63,8 @@ class Images final : public Dataset {
         continue;
       }
       // Columns first ... last-1 of this row of the window lie inside the picture.
-      const std::int64_t first = std::max<std::int64_t>(0, -window.left);
-      const std::int64_t last = std::min(width, width - window.left);
+      const std::int64_t first = std::clamp<std::int64_t>(-window.left, 0, width);
+      const std::int64_t last = std::clamp<std::int64_t>(width - window.left, first, width);
       std::fill_n(to, first, table[0]);
       std::fill(to + last, to + width, table[0]);
       const std::uint8_t* bytes = from + row * width + window.left;
