@@ -13,6 +13,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr std::string_view kExamples = R"(Examples:
+  thinwire train --model lenet --data digits            4 workers learn on this machine
   thinwire bench allreduce --numel 1000000              4 workers on this machine
   thinwire bench allreduce --network 1gbit,0.2ms        ... on an imitated network
   thinwire list strategies                              what can be chosen, with defaults
@@ -22,6 +23,9 @@ std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
   auto app = std::make_unique<CLI::App>("Trains neural networks over thin wires.", "thinwire");
   app->set_version_flag("--version", "thinwire " THINWIRE_VERSION, "the version");
   show_examples_first(*app, kExamples);
+#ifdef THINWIRE_TRAINER
+  add_train(*app, invocation);
+#endif
   add_bench(*app, invocation);
   add_list(*app, invocation);
   add_help(*app, invocation);

@@ -1,0 +1,200 @@
+#include "cli/train_report.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace thinwire::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr Seconds kPlainLineEvery{2};  // where there is no terminal to rewrite a line on
+
+std::string readable_bytes(double bytes) {
+  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
+  if (bytes < 1e9) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+std::string readable_time(Seconds time) {
+  const double seconds = time.count();
+  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<long>(seconds);
+  if (seconds < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+void write_file(const fs::path& file, const std::string& text) {
+  std::ofstream out(file);
+  if (!(out << text << '\n')) throw Error(fmt::format("cannot write {}", file.string()));
+}
+
+}  // namespace
+
+TrainReport::TrainReport(Io& io, const TrainSetting& setting)
+    : io_(io), setting_(setting), progress_(io) {
+  const std::string& out = setting.options.out;
+  if (out.empty()) return;
+  fs::create_directories(out);
+  log_.open(fs::path(out) / "run.jsonl", setting.options.resume ? std::ios::app : std::ios::trunc);
+  if (!log_) throw ConfigError(fmt::format("--out {}: run.jsonl cannot be written there", out));
+}
+
+trainer::Observer TrainReport::observer() {
+  trainer::Observer observer;
+  observer.step = [this](const auto& report) { step(report); };
+  observer.evaluated = [this](const auto& report, const auto& test) { evaluated(report, test); };
+  observer.note = [this](const std::string& text) { note(text); };
+  return observer;
+}
+
+std::string TrainReport::line(const trainer::StepReport& report) const {
+  const double done = static_cast<double>(report.step - first_step_);
+  const Seconds left = (report.time - first_time_) / std::max(done, 1.0) *
+                       static_cast<double>(report.steps - report.step);
+  return fmt::format("epoch {:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent  {} left",
+                     report.epoch, report.step, report.steps, report.loss,
+                     report.samples_per_second, readable_bytes(static_cast<double>(bytes_)),
+                     readable_time(left));
+}
+
+void TrainReport::step(const trainer::StepReport& report) {
+  bytes_ += report.bytes_sent;
+  if (log_.is_open()) {
+    if (first_step_ == 0 && setting_.options.resume) drop_repeated_steps(report.step);
+    log_ << Json{{"step", report.step},
+                 {"epoch", report.epoch},
+                 {"time", report.time.count()},
+                 {"loss", report.loss},
+                 {"lr", report.learning_rate},
+                 {"bytes", report.bytes_sent},
+                 {"seconds_compute", report.compute.count()},
+                 {"seconds_codec", report.codec.count()},
+                 {"seconds_wire", report.wire.count()},
+                 {"residual_ratio", report.residual_ratio}}
+                .dump()
+         << '\n';
+  }
+  if (first_step_ == 0) {
+    first_step_ = report.step - 1;
+    first_time_ = report.time;
+  }
+  if (io_.live) {
+    progress_.detail(line(report));
+  } else if (report.time - last_plain_line_ >= kPlainLineEvery || report.step == report.steps) {
+    last_plain_line_ = report.time;
+    progress_.stage(line(report));
+  }
+}
+
+void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Evaluation& test) {
+  if (log_.is_open()) {
+    log_ << Json{{"step", report.step},
+                 {"time", report.time.count()},
+                 {"test_loss", test.loss},
+                 {"test_accuracy", test.accuracy}}
+                .dump()
+         << '\n';
+  }
+  progress_.clear();
+  io_.err << fmt::format("epoch {:.2f}  step {}  test loss {:.4f}  test accuracy {:.2f} %\n",
+                         report.epoch, report.step, test.loss, 100 * test.accuracy);
+}
+
+void TrainReport::note(const std::string& text) {
+  progress_.clear();
+  io_.err << "thinwire: " << text << '\n';
+}
+
+// A run that was killed has logged steps after its last checkpoint; they are run again.
+void TrainReport::drop_repeated_steps(std::uint64_t first_step) {
+  const fs::path file = fs::path(setting_.options.out) / "run.jsonl";
+  log_.close();
+  std::string kept;
+  {
+    std::ifstream in(file);
+    for (std::string text; std::getline(in, text);) {
+      const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (line.is_object() && line.value("step", first_step) < first_step) kept += text + '\n';
+    }
+  }
+  log_.open(file, std::ios::trunc);
+  log_ << kept;
+}
+
+std::string TrainReport::summary_json(const trainer::TrainResult& result) const {
+  const trainer::TrainOptions& options = setting_.options;
+  return Json{{"command", "train"},
+              {"strategy", options.session.strategy},
+              {"model", options.model},
+              {"data", options.data},
+              {"workers", setting_.workers},
+              {"transport", setting_.transport},
+              {"network", setting_.network.empty() ? Json() : Json(setting_.network)},
+              {"steps", result.steps},
+              {"samples", result.samples},
+              {"loss", result.test.loss},
+              {"accuracy", result.test.accuracy},
+              {"accuracy_worst_worker", result.accuracy_worst_worker},
+              {"seconds", result.total.count()},
+              {"seconds_compute", result.compute.count()},
+              {"seconds_codec", result.codec.count()},
+              {"seconds_wire", result.wire.count()},
+              {"seconds_wait", result.wait.count()},
+              {"bytes_sent", result.bytes_sent},
+              {"bytes_per_worker_step", result.bytes_per_worker_step},
+              {"dense_bytes_per_worker_step", result.dense_bytes_per_worker_step},
+              {"replicas_identical", result.replicas_identical},
+              {"consensus_distance", result.consensus_distance},
+              {"skipped_steps", result.skipped_steps},
+              {"residual_ratio", result.residual_ratio},
+              {"detail", Json::object()}}
+      .dump();
+}
+
+void TrainReport::print_summary(const trainer::TrainResult& result) {
+  const trainer::TrainOptions& options = setting_.options;
+  const auto row = [&](std::string_view name, const std::string& value) {
+    io_.out << fmt::format("  {:<22}{}\n", name, value);
+  };
+  const double steps = std::max(1.0, static_cast<double>(result.steps));
+  io_.out << bold(io_, fmt::format("{} on {}, {} workers over {}{}, strategy {}\n", options.model,
+                                   options.data, setting_.workers, setting_.transport,
+                                   setting_.network.empty() ? "" : " at " + setting_.network,
+                                   options.session.strategy));
+  row("test accuracy", fmt::format("{:.2f} %  (loss {:.4f}, whole test set)",
+                                   100 * result.test.accuracy, result.test.loss));
+  row("steps",
+      fmt::format(
+          "{}  ({} samples{})", result.steps, result.samples,
+          result.skipped_steps > 0 ? fmt::format(", {} steps skipped", result.skipped_steps) : ""));
+  row(setting_.virtual_time ? "time (simulated)" : "time", readable_time(result.total));
+  row("time per step",
+      fmt::format("compute {}, codec {}, wire {}, waiting {}",
+                  readable_time(result.compute / steps), readable_time(result.codec / steps),
+                  readable_time(result.wire / steps), readable_time(result.wait / steps)));
+  row("sent per worker, step",
+      fmt::format("{}  (dense fp32: {})", readable_bytes(result.bytes_per_worker_step),
+                  readable_bytes(result.dense_bytes_per_worker_step)));
+  row("replicas", result.replicas_identical ? "bit-identical" : "DIFFERENT");
+}
+
+void TrainReport::finish(const trainer::TrainResult& result, bool json) {
+  progress_.clear();
+  const std::string summary = summary_json(result);
+  if (!setting_.options.out.empty()) {
+    write_file(fs::path(setting_.options.out) / "summary.json", summary);
+  }
+  if (json) {
+    io_.out << summary << '\n';
+  } else {
+    print_summary(result);
+  }
+  io_.out.flush();
+}
+
+}  // namespace thinwire::cli

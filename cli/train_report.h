@@ -1,0 +1,50 @@
+// What `train` shows while it runs and when it ends, and what it writes to --out.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+#include "cli/io.h"
+#include "thinwire/network.h"
+#include "trainer/train.h"
+
+namespace thinwire::cli {
+
+// What the summary says about a run besides its result.
+struct TrainSetting {
+  const trainer::TrainOptions& options;
+  std::string transport;
+  std::string network;  // empty: the real one
+  int workers = 1;
+  bool virtual_time = false;
+};
+
+class TrainReport {
+ public:
+  // Opens DIR/run.jsonl if there is a directory; on a resume, lines of steps that will be repeated
+  // are removed from it.
+  TrainReport(Io& io, const TrainSetting& setting);
+
+  trainer::Observer observer();
+  void finish(const trainer::TrainResult& result, bool json);
+
+ private:
+  void step(const trainer::StepReport& report);
+  void evaluated(const trainer::StepReport& report, const trainer::Evaluation& test);
+  void note(const std::string& text);
+  std::string line(const trainer::StepReport& report) const;
+  std::string summary_json(const trainer::TrainResult& result) const;
+  void print_summary(const trainer::TrainResult& result);
+  void drop_repeated_steps(std::uint64_t first_step);
+
+  Io& io_;
+  TrainSetting setting_;
+  Progress progress_;
+  std::ofstream log_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t first_step_ = 0;
+  Seconds first_time_{0};
+  Seconds last_plain_line_{-1e9};
+};
+
+}  // namespace thinwire::cli
