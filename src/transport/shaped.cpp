@@ -1,14 +1,16 @@
 // A thin wire without root: imitates, around any transport, workers that each hang on a full-duplex
 // link of given bandwidth and latency. The bytes travel at once; what is imitated is when they
-// count as sent and as arrived. An envelope ahead of each message tells the receiver when it is
-// due, by the clock that all ranks of a machine share.
+// count as sent and as arrived. An envelope beside each message tells the receiver when it is due,
+// by the clock that all ranks of a machine share. Headers of the imitated network take no time.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <fstream>
 #include <mutex>
 
 #include "thinwire/engines.h"
+#include "transport/link.h"
 #include "transport/ticket_pool.h"
 
 namespace thinwire {
@@ -19,33 +21,29 @@ struct Envelope {
   double due = 0;  // now() at which the last byte arrives, if the receiver's link is idle
 };
 
-// When this rank's link is free again, in each direction; shared by its lanes.
-class Link {
+// The link of one rank, shared by its lanes.
+class WorkerLink {
  public:
-  explicit Link(const Network& network) : network_(network) {}
+  explicit WorkerLink(const Network& network) : network_(network) {}
 
-  Seconds sent_at(Seconds now, std::size_t bytes) { return occupy(send_free_, now, bytes); }
-  Seconds arrived_at(Seconds due, std::size_t bytes) {
-    // The last byte cannot come before it is due, and occupies the link just before.
-    return occupy(receive_free_, due - network_.transfer_time(bytes), bytes);
+  // When the last byte leaves this rank.
+  Seconds sent_at(Seconds now, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return outgoing_.carry(now, network_.transfer_time(bytes));
   }
-  Seconds latency() const { return network_.latency; }
+  Seconds due_at(Seconds sent) const { return sent + network_.latency; }
+  // When the last byte has come in. The bytes of one message trickle in as they are sent, so they
+  // need the link from a transfer time before they are due.
+  Seconds arrived_at(Seconds due, std::size_t bytes) {
+    const Seconds duration = network_.transfer_time(bytes);
+    const std::lock_guard lock(mutex_);
+    return incoming_.carry(due - duration, duration);
+  }
 
  private:
-  // Bytes that a link left idle may still carry, in link time: lets a thread that the scheduler
-  // woke late catch up, so that many short messages do not add up its delays.
-  static constexpr Seconds kBurst{20e-6};
-
-  Seconds occupy(Seconds& free, Seconds start, std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    free = std::max(free, start - kBurst) + network_.transfer_time(bytes);
-    return free;
-  }
-
-  Network network_;
+  const Network network_;
   std::mutex mutex_;
-  Seconds send_free_{0};
-  Seconds receive_free_{0};
+  Link outgoing_, incoming_;
 };
 
 class Shaped final : public Transport {
@@ -53,7 +51,7 @@ class Shaped final : public Transport {
   Shaped(std::unique_ptr<Transport> inner, const Network& network)
       : Transport(inner->rank(), inner->hosts(), inner->runtime()),
         inner_(std::move(inner)),
-        link_(std::make_shared<Link>(network)) {
+        link_(std::make_shared<WorkerLink>(network)) {
     set_timeout(inner_->timeout());
   }
   Shaped(const Shaped& first, std::unique_ptr<Transport> inner)
@@ -62,10 +60,15 @@ class Shaped final : public Transport {
  private:
   struct Operation {
     Envelope envelope;
-    Pending envelope_operation;
-    std::optional<Pending> body_operation;  // empty until a receive knows the length
-    MutBytes into;
+    std::optional<Pending> envelope_operation;  // empty once it was waited for
+    std::optional<Pending> body_operation;      // empty while a receive is closed
     Seconds sent_at{0};
+    // Of a receive:
+    MutBytes into;
+    Fit fit = Fit::exact;
+    Tag tag{};
+    int accepts = kAnyRank;
+    int from = kAnyRank;  // known with the envelope
   };
 
   static Tag envelope_tag(Tag tag) { return Tag{static_cast<std::uint32_t>(tag) + kTagLimit}; }
@@ -76,23 +79,36 @@ class Shaped final : public Transport {
   std::uint32_t do_post_send(int to, Tag tag, Bytes message) override {
     const std::uint32_t ticket = operations_.acquire();
     Operation& operation = operations_[ticket];
-    operation.sent_at = link_->sent_at(now(), message.size());
-    operation.envelope = {message.size(), (operation.sent_at + link_->latency()).count()};
+    operation.sent_at = link_->sent_at(punctual_now(), message.size());
+    operation.envelope = {message.size(), link_->due_at(operation.sent_at).count()};
     operation.envelope_operation =
         inner_->post_send(to, envelope_tag(tag), raw(operation.envelope));
     operation.body_operation = inner_->post_send(to, tag, message);
     return ticket;
   }
 
+  // Envelope and body are two messages, and each must go to the same receive. Below, receives are
+  // served in the order posted, which settles it when both are posted now. A receive from any rank
+  // cannot do that, for the two might come from different ranks: it stays closed, its body not
+  // asked for, until its envelope tells the sender. Whatever might compete with it stays closed as
+  // well.
   std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) override {
     const std::uint32_t ticket = operations_.acquire();
     Operation& operation = operations_[ticket];
     operation.into = into;
+    operation.fit = fit;
+    operation.tag = tag;
+    operation.accepts = operation.from = from;
     operation.envelope_operation =
         inner_->post_recv(from, envelope_tag(tag), raw(operation.envelope));
     operation.body_operation.reset();
-    if (fit == Fit::exact && from != kAnyRank) {
-      operation.body_operation = inner_->post_recv(from, tag, into);
+    const bool contested = std::any_of(closed_.begin(), closed_.end(), [&](std::uint32_t older) {
+      return competes(operations_[older], from, tag);
+    });
+    if (from == kAnyRank || contested) {
+      closed_.push_back(ticket);
+    } else {
+      operation.body_operation = inner_->post_recv(from, tag, into, fit);
     }
     return ticket;
   }
@@ -100,41 +116,86 @@ class Shaped final : public Transport {
   Received do_wait(const Pending& pending, Seconds timeout) override {
     inner_->set_timeout(timeout);
     Operation& operation = operations_[pending.ticket];
-    const Received received = pending.kind == Pending::Kind::send
-                                  ? finish_send(operation, pending)
-                                  : finish_receive(operation, pending);
+    const Received received = pending.kind == Pending::Kind::send ? finish_send(operation)
+                                                                  : finish_receive(pending.ticket);
     operations_.release(pending.ticket);
     return received;
   }
 
-  Received finish_send(Operation& operation, const Pending& pending) {
-    inner_->wait(operation.envelope_operation);
+  Received finish_send(Operation& operation) {
+    inner_->wait(*operation.envelope_operation);
     inner_->wait(*operation.body_operation);
     sleep_until(operation.sent_at);
-    return {rank(), pending.bytes};
+    return {rank(), static_cast<std::size_t>(operation.envelope.bytes)};
   }
 
-  Received finish_receive(Operation& operation, const Pending& pending) {
-    const int from = inner_->wait(operation.envelope_operation).from;
-    const auto bytes = static_cast<std::size_t>(operation.envelope.bytes);
-    if (bytes > pending.bytes || (pending.fit == Fit::exact && bytes != pending.bytes)) {
-      throw WrongSize{from, bytes};
-    }
-    if (!operation.body_operation) {
-      operation.body_operation = inner_->post_recv(from, pending.tag, operation.into.first(bytes));
-    }
+  Received finish_receive(std::uint32_t ticket) {
+    Operation& operation = operations_[ticket];
+    operation.body_operation ? read_envelope(operation) : open(ticket);
     inner_->wait(*operation.body_operation);
+    const auto bytes = static_cast<std::size_t>(operation.envelope.bytes);
     sleep_until(link_->arrived_at(Seconds(operation.envelope.due), bytes));
-    return {from, bytes};
+    return {operation.from, bytes};
   }
+
+  void read_envelope(Operation& operation) {
+    if (!operation.envelope_operation) return;
+    operation.from = inner_->wait(*operation.envelope_operation).from;
+    operation.envelope_operation.reset();
+    const auto bytes = static_cast<std::size_t>(operation.envelope.bytes);
+    const std::size_t room = operation.into.size();
+    if (bytes > room || (operation.fit == Fit::exact && bytes != room)) {
+      throw WrongSize{operation.from, bytes};
+    }
+  }
+
+  // Asks for the body of a closed receive.
+  void open(std::uint32_t ticket) {
+    Operation& operation = operations_[ticket];
+    open_rivals(ticket);
+    read_envelope(operation);  // now the sender is known
+    open_rivals(ticket);
+    std::erase(closed_, ticket);
+    const auto bytes = static_cast<std::size_t>(operation.envelope.bytes);
+    operation.body_operation =
+        inner_->post_recv(operation.from, operation.tag, operation.into.first(bytes));
+  }
+
+  // Older receives that accept the same senders get their messages before this one, and so must ask
+  // for their bodies first. To wait for their envelopes is to wait for nothing else.
+  void open_rivals(std::uint32_t ticket) {
+    const Operation& operation = operations_[ticket];
+    while (true) {
+      const auto self = std::find(closed_.begin(), closed_.end(), ticket);
+      const auto rival = std::find_if(closed_.begin(), self, [&](std::uint32_t older) {
+        return competes(operations_[older], operation.from, operation.tag);
+      });
+      if (rival == self) return;
+      open(*rival);
+    }
+  }
+
+  static bool competes(const Operation& receive, int from, Tag tag) {
+    return receive.tag == tag && (receive.accepts == kAnyRank || receive.accepts == from);
+  }
+
+  // The clock of this lane as it would stand had every sleep ended on time. What is sent next
+  // starts from there, so that late wake-ups, a few dozen microseconds each, do not add up over the
+  // rounds of a collective.
+  Seconds punctual_now() const { return now() - overslept_; }
 
   void sleep_until(Seconds when) {
+    if (when <= punctual_now()) return;
     // The kernel may wake a thread 50 us late by default, half a LAN's latency.
-    static thread_local const int precise = prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    static thread_local const int precise = prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
     static_cast<void>(precise);
     const Seconds left = when - now();
     if (left > Seconds(0)) sleep(left);
+    overslept_ = std::clamp(now() - when, Seconds(0), kForgiven);
   }
+
+  // More than this is not the scheduler but a machine that stood still.
+  static constexpr Seconds kForgiven{20e-3};
 
   void do_cancel() noexcept override { inner_.reset(); }
 
@@ -142,9 +203,11 @@ class Shaped final : public Transport {
     return std::make_unique<Shaped>(*this, inner_->lane());
   }
 
-  TicketPool<Operation> operations_;  // before inner_, which may still point to its envelopes
+  TicketPool<Operation> operations_;   // before inner_, which may still point to its envelopes
+  std::vector<std::uint32_t> closed_;  // in the order posted
+  Seconds overslept_{0};
   std::unique_ptr<Transport> inner_;
-  std::shared_ptr<Link> link_;
+  std::shared_ptr<WorkerLink> link_;
 };
 
 // Ranks share a clock if the same boot of the same machine runs them.
@@ -158,17 +221,19 @@ std::uint64_t boot_identity() {
 void require_one_machine(Transport& wire) {
   const std::uint64_t mine = boot_identity();
   const Bytes out = std::as_bytes(std::span(&mine, 1));
+  int stranger = wire.rank();
   for (int peer = 0; peer < wire.size(); ++peer) {
     if (peer == wire.rank()) continue;
     std::uint64_t theirs = 0;
     wire.exchange(peer, out, peer, std::as_writable_bytes(std::span(&theirs, 1)), Tag{0});
-    if (theirs != mine) {
-      throw ConfigError(fmt::format(
-          "--network imitates a network between workers of one machine, but rank {} runs on {} and "
-          "rank {} on {}. Leave it out: between machines the real network is used.",
-          wire.rank(), wire.host(wire.rank()), peer, wire.host(peer)));
-    }
+    if (theirs != mine) stranger = peer;
   }
+  // Only now, so that no rank is left waiting for one that has thrown.
+  if (stranger == wire.rank()) return;
+  throw ConfigError(fmt::format(
+      "--network imitates a network between workers of one machine, but rank {} runs on {} and "
+      "rank {} on {}. Leave it out: between machines the real network is used.",
+      wire.rank(), wire.host(wire.rank()), stranger, wire.host(stranger)));
 }
 
 }  // namespace
