@@ -208,11 +208,11 @@ TEST_P(Groups, SmallReduceScatterTakesTheDoubling) {
 // more; shares that differ by one element.
 TEST(Allreduce, EveryNumberOfChunks) {
   constexpr std::size_t kChunk = 128 * 1024 / sizeof(float);
-  for (const int size : {2, 3, 4, 5}) {
+  for (const int size : {2, 3, 5}) {
     const auto ranks = static_cast<std::size_t>(size);
     on_ranks(size, [&](Transport& wire) {
       for (const std::size_t share : {kChunk, kChunk + 1, 2 * kChunk + 1, 3 * kChunk + 7,
-                                      4 * kChunk, 18 * kChunk, 20 * kChunk + 1, 35 * kChunk}) {
+                                      4 * kChunk, 18 * kChunk, 20 * kChunk + 1}) {
         const std::size_t n = share * ranks - ranks / 2;
         for (const Route route : {Route::ring, Route::doubling}) {
           std::vector<std::uint32_t> data(n);
