@@ -54,8 +54,8 @@ struct Transfer {
   simgrid::s4u::CommPtr flow;  // kept until the next use: SimGrid ends it after telling us
 };
 
-// Keeps to the rules in sim.cpp. Actors run one at a time and give way only inside in_kernel(), so
-// nothing here needs a lock.
+// Keeps to the rules in sim.cpp. Actors run one at a time and give way only where they call SimGrid
+// (in_kernel, block, wake, pause), so nothing here needs a lock.
 class Group {
  public:
   struct Lost {
