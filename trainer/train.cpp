@@ -241,8 +241,8 @@ class Run {
     result.parameters = model_.layout().numel;
     result.bytes_per_worker_step = static_cast<double>(result.bytes_sent) / workers /
                                    std::max(1.0, static_cast<double>(result.steps));
-    result.dense_bytes_per_worker_step = static_cast<double>(
-        allreduce_bytes(4 * model_.layout().numel, wire_.rank(), wire_.size(), Route::automatic));
+    result.dense_bytes_per_worker_step =
+        static_cast<double>(allreduce_bytes(model_.layout().numel, wire_.rank(), wire_.size()));
     return result;
   }
 
