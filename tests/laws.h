@@ -1,6 +1,7 @@
 // What every transport promises, as functions that run on all ranks of a group.
 #pragma once
 
+#include <ostream>
 #include <span>
 #include <string_view>
 
@@ -13,6 +14,8 @@ struct Law {
   int ranks;
   Worker check;  // throws if the law is broken
 };
+
+inline std::ostream& operator<<(std::ostream& out, const Law& law) { return out << law.name; }
 
 std::span<const Law> all();
 // Not a law but a scene for tests that kill a rank: four ranks talk to their neighbours in a ring

@@ -35,6 +35,7 @@ struct Setting {
   Words launcher_flags;
   Words worker_flags;
 };
+std::ostream& operator<<(std::ostream& out, const Setting& s) { return out << s.name; }
 
 const Setting kSettings[] = {
     {"bare", {}, {}},

@@ -49,7 +49,7 @@ TEST(Strategies, RefuseUnknownNamesKeysAndValuesWithTheClosestMatch) {
   EXPECT_TRUE(contains(refusal("dense:dtyp=fp32"), "did you mean 'dtype'?"));
   EXPECT_TRUE(contains(refusal("dense:dtype=fp23"), "did you mean 'fp32'?"));
   EXPECT_TRUE(contains(refusal("dense:dtype"), "has no value"));
-  EXPECT_TRUE(contains(refusal(""), "no name"));
+  EXPECT_TRUE(contains(refusal(""), "is not a name"));
 }
 
 TEST(Strategies, WithoutStateSaveNothingAndRefuseForeignState) {

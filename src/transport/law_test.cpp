@@ -13,6 +13,7 @@ struct Case {
   std::string_view engine;
   std::optional<Network> network;
 };
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
 std::vector<Case> cases() {
   std::vector<Case> out;

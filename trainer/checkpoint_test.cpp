@@ -1,0 +1,157 @@
+#include "trainer/checkpoint.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <mutex>
+
+#include "thinwire/engines.h"
+#include "thinwire/error.h"
+
+namespace thinwire::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Identity kIdentity{"lenet", "digits", "dense", 2, 100, 1, 32};
+
+Payload bytes(std::size_t count, int value) {
+  return Payload(count, static_cast<std::byte>(value));
+}
+
+class Checkpoints : public testing::Test {
+ protected:
+  Checkpoints() : directory_(fs::path(testing::TempDir()) / "thinwire_checkpoints") {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  ~Checkpoints() override { fs::remove_all(directory_); }
+
+  // Two ranks save the given steps.
+  void save(std::initializer_list<std::uint64_t> steps) {
+    on_ranks(kIdentity, [&](Transport& wire, CheckpointStore& store) {
+      for (const std::uint64_t step : steps) {
+        store.save(wire, step, {{"own", bytes(10, wire.rank())}},
+                   {{"model", bytes(20, static_cast<int>(step))}}, 3);
+      }
+    });
+  }
+  template <class Action>
+  void on_ranks(const Identity& identity, Action action) {
+    JoinOptions options;
+    options.size = static_cast<int>(identity.workers);
+    run_workers("threads", options, [&](Transport& wire) {
+      CheckpointStore store(directory_, identity, wire.rank());
+      action(wire, store);
+    });
+  }
+  std::uint64_t loaded_step() {
+    std::uint64_t step = 0;
+    on_ranks(kIdentity, [&](Transport& wire, CheckpointStore& store) {
+      const auto loaded = store.load(wire);
+      EXPECT_EQ(section(loaded.own, "own"), bytes(10, wire.rank()));
+      if (wire.rank() == 0) {
+        step = loaded.step;
+        notes_ = loaded.notes;
+        EXPECT_EQ(section(loaded.model, "model"), bytes(20, static_cast<int>(step)));
+      }
+    });
+    return step;
+  }
+  fs::path file(std::uint64_t step, std::string_view kind) const {
+    return directory_ / fmt::format("step-{:012}-{}.ck", step, kind);
+  }
+  void flip_bit(const fs::path& path, std::size_t at) {
+    std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(at));
+    const int old = stream.get();
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream.put(static_cast<char>(old ^ 4));
+  }
+
+  fs::path directory_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(Checkpoints, TheNewestIsUsedAndOldOnesAreRemoved) {
+  save({10, 20, 30, 40});
+  EXPECT_EQ(loaded_step(), 40u);
+  EXPECT_TRUE(notes_.empty());
+  EXPECT_FALSE(fs::exists(file(10, "model")));
+  EXPECT_TRUE(fs::exists(file(20, "model")));
+  for (const auto& entry : fs::directory_iterator(directory_)) {
+    EXPECT_EQ(entry.path().extension(), ".ck");
+  }
+}
+
+TEST_F(Checkpoints, EveryBitAndEveryLengthIsChecked) {
+  save({10});
+  const fs::path path = file(10, "model");
+  const auto size = fs::file_size(path);
+  for (std::size_t at = 0; at < size; ++at) {
+    flip_bit(path, at);
+    EXPECT_THROW(read_checkpoint(path, kIdentity, 10), WireError) << at;
+    flip_bit(path, at);
+  }
+  EXPECT_NO_THROW(read_checkpoint(path, kIdentity, 10));
+  for (std::uintmax_t length = size; length-- > 0;) {
+    fs::resize_file(path, length);
+    EXPECT_THROW(read_checkpoint(path, kIdentity, 10), WireError) << length;
+  }
+}
+
+TEST_F(Checkpoints, ADamagedOneIsPassedOverOnAllRanksAndSaidSo) {
+  save({10, 20, 30});
+  flip_bit(file(30, "rank-1-of-2"), 50);
+  EXPECT_EQ(loaded_step(), 20u);
+  ASSERT_FALSE(notes_.empty());
+  EXPECT_NE(notes_[0].find("step 30"), std::string::npos) << notes_[0];
+  fs::remove(file(20, "model"));
+  EXPECT_EQ(loaded_step(), 10u);
+}
+
+TEST_F(Checkpoints, AnotherRunIsRefused) {
+  save({10});
+  const auto refused = [&](auto change) {
+    Identity other = kIdentity;
+    change(other);
+    EXPECT_THROW(on_ranks(other, [](Transport& wire, CheckpointStore& store) { store.load(wire); }),
+                 ConfigError);
+  };
+  refused([](Identity& i) { i.model = "mlp"; });
+  refused([](Identity& i) { i.strategy = "gtopk"; });
+  refused([](Identity& i) { i.numel = 101; });
+  refused([](Identity& i) { i.seed = 2; });
+  refused([](Identity& i) { i.batch = 16; });
+  refused([](Identity& i) { i.workers = 3; });
+}
+
+TEST_F(Checkpoints, NoneAtAllIsSaid) {
+  EXPECT_THROW(loaded_step(), ConfigError);
+  save({10});
+  fs::resize_file(file(10, "model"), 3);
+  EXPECT_THROW(loaded_step(), ConfigError);
+}
+
+TEST_F(Checkpoints, ARankThatCannotWriteFailsAll) {
+  fs::remove_all(directory_);
+  std::ofstream(directory_) << "a file where a directory should be";
+  int failed = 0;
+  std::mutex mutex;
+  EXPECT_THROW(on_ranks(kIdentity,
+                        [&](Transport& wire, CheckpointStore& store) {
+                          try {
+                            store.save(wire, 10, {}, {}, 3);
+                          } catch (const Error&) {
+                            const std::lock_guard lock(mutex);
+                            ++failed;
+                            throw;
+                          }
+                        }),
+               Error);
+  EXPECT_EQ(failed, 2);
+}
+
+}  // namespace
+}  // namespace thinwire::trainer
