@@ -29,13 +29,18 @@ Io process_io() {
   const auto launcher = env(kLauncherVariable);
   const bool live = launcher ? *launcher == kLauncherOnTerminal : isatty(STDERR_FILENO) == 1;
   const bool color = !env("NO_COLOR").has_value();
-  return {std::cout, std::cerr, env, live, color && isatty(STDOUT_FILENO) == 1, color && live};
+  return {std::cout,
+          std::cerr,
+          env,
+          live,
+          color && isatty(STDOUT_FILENO) == 1,
+          color && isatty(STDERR_FILENO) == 1};
 }
 
 void print_error(Io& io, std::string_view text) {
-  io.err << (io.color_err ? fmt::format("\033[31mthinwire: {}\033[0m\n", text)
-                          : fmt::format("thinwire: {}\n", text))
-         << std::flush;
+  const std::string_view red = io.color_err ? "\033[31m" : "";
+  const std::string_view plain = io.color_err ? "\033[0m" : "";
+  io.err << red << kErrorPrefix << text << plain << std::endl;
 }
 
 std::string bold(const Io& io, std::string_view text) {

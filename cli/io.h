@@ -28,7 +28,8 @@ struct Io {
 // Of this process: std::cout, std::cerr; NO_COLOR and whether they are terminals are respected.
 Io process_io();
 
-// "thinwire: ..." on err, in red where that is possible.
+// On err, after kErrorPrefix, in red where that is possible.
+inline constexpr std::string_view kErrorPrefix = "thinwire: ";
 void print_error(Io& io, std::string_view text);
 std::string bold(const Io& io, std::string_view text);
 

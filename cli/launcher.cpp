@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -168,6 +169,11 @@ class Watch {
 
   // The others did not end by themselves: first they are asked, then they are not.
   void press_on() {
+    if (pressure_ == 0) {
+      for (const WorkerProcess& worker : workers_) {
+        if (worker.running()) silent_.push_back(worker.rank());
+      }
+    }
     pressure_ = pressure_ == 0 ? SIGTERM : SIGKILL;
     for (WorkerProcess& worker : workers_) worker.signal(pressure_);
     deadline_ = now() + options_.patience;
@@ -185,21 +191,33 @@ class Watch {
   int report() {
     const auto& [worker, after] = cause();
     const Death& death = worker->death();
-    const std::string words = worker->last_lines().empty() ? "" : worker->last_lines().back();
+    const bool gave_up = !death.by_signal && death.number == kPeerFailed;
     if (worker->last_lines().size() > (death.by_signal ? 0 : 1)) {
       print_error(io_, fmt::format("the last output of rank {}:", worker->rank()));
       for (const std::string& line : worker->last_lines()) io_.err << "  | " << line << '\n';
     }
     std::string text =
-        fmt::format("rank {} {} after {:.1f} s", worker->rank(), death.describe(), after.count());
-    if (options_.workers > 1) text += "; the other workers have stopped";
-    if (death.by_signal && death.number == SIGKILL) {
-      text += ". If nobody did that, the kernel did for want of memory: see `dmesg`.";
-    } else if (!death.by_signal && !words.empty()) {
-      text += ". It said: " + words;
+        fmt::format("rank {} {} after {:.1f} s", worker->rank(),
+                    gave_up ? "gave up waiting for its peers" : death.describe(), after.count());
+    if (gave_up && !silent_.empty()) {
+      text = fmt::format("rank {} hung, and was stopped {} s after {}", fmt::join(silent_, ", "),
+                         options_.grace.count(), text);
+    } else if (options_.workers > 1) {
+      text += "; the other workers have stopped";
     }
-    print_error(io_, text);
+    print_error(io_, text + explanation(*worker));
     return !death.by_signal && death.number == kBadUsage ? kBadUsage : kRunFailed;
+  }
+
+  static std::string explanation(const WorkerProcess& worker) {
+    const Death& death = worker.death();
+    if (death.by_signal && death.number == SIGKILL) {
+      return ". If nobody did that, the kernel did for want of memory: see `dmesg`.";
+    }
+    if (death.by_signal || worker.last_lines().empty()) return ".";
+    std::string_view words = worker.last_lines().back();
+    if (words.starts_with(kErrorPrefix)) words.remove_prefix(kErrorPrefix.size());
+    return fmt::format(". It said: {}", words);
   }
 
   const LaunchOptions& options_;
@@ -209,6 +227,7 @@ class Watch {
   SignalEvents signals_;  // before any worker starts, so that no Ctrl-C is missed
   std::deque<WorkerProcess> workers_;
   std::vector<Failure> failures_;  // in the order in which they ended
+  std::vector<int> silent_;        // ranks that did not end by themselves
   std::optional<Seconds> deadline_;
   int pressure_ = 0;  // the signal that the workers were sent
   bool interrupted_ = false;

@@ -130,6 +130,14 @@ TEST_F(Launch, SurvivorsThatHangAreStopped) {
   EXPECT_NE(kill(std::stoi(file("pid1")), 0), 0);
 }
 
+TEST_F(Launch, WhoHangsIsToBlameForThoseWhoGaveUp) {
+  ASSERT_EQ(run("if [ $RANK = 1 ]; then exec sleep 100; fi; echo no answer from rank 1 >&2; exit 3",
+                3, Seconds(0.2)),
+            kRunFailed);
+  EXPECT_EQ(last_line().find("thinwire: rank 1 hung"), 0u) << err_;
+  EXPECT_NE(last_line().find("no answer from rank 1"), std::string::npos) << err_;
+}
+
 TEST_F(Launch, CtrlCStopsEveryWorker) {
   // A worker interrupts its launcher once all are there; one of them ignores SIGTERM.
   const auto start = std::chrono::steady_clock::now();
