@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly netlab=tools/netlab
 readonly ours=test$$ # names of the labs made here begin with this
-readonly deadline_seconds=30
+readonly deadline_seconds=60
 scratch=$(mktemp -d)
 mkdir "$scratch/tmp"
 failures=0
