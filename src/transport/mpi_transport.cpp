@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{4} << 20;
 // How long a failed lane waits for transfers that are under way and cannot be taken back.
 constexpr Seconds kGrace{0.5};
+constexpr std::string_view kStuck = "an earlier failure left a transfer that MPI cannot take back";
 
 }  // namespace
 
@@ -48,8 +49,11 @@ void Backoff::pause() noexcept {
 }
 
 void Collective::check(int code) const {
-  if (code == MPI_SUCCESS) return;
-  throw TransportError(kind, kAnyRank, fmt::format("{}: {}", what, mpi_text(code)));
+  if (code != MPI_SUCCESS) fail(mpi_text(code));
+}
+
+void Collective::fail(std::string_view reason) const {
+  throw TransportError(kind, kAnyRank, fmt::format("{}: {}", what, reason));
 }
 
 void finish(MPI_Request& request, const Collective& collective, std::atomic<bool>& stuck,
@@ -58,14 +62,14 @@ void finish(MPI_Request& request, const Collective& collective, std::atomic<bool
   const Seconds deadline = runtime.now() + collective.timeout;
   for (Backoff backoff;; backoff.pause()) {
     int complete = 0;
-    collective.check(stuck ? MPI_ERR_OTHER : MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
+    if (stuck) collective.fail(kStuck);
+    collective.check(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
     if (complete != 0) return;
     if (runtime.now() >= deadline) {
       stuck = true;
-      throw TransportError(
-          collective.kind, kAnyRank,
-          fmt::format("{}: not all ranks came within {:.1f} s. The output of the others tells why.",
-                      collective.what, collective.timeout.count()));
+      collective.fail(
+          fmt::format("not all ranks came within {:.1f} s. The output of the others tells why.",
+                      collective.timeout.count()));
     }
     if (meanwhile) meanwhile();
   }
@@ -76,7 +80,8 @@ MPI_Comm duplicate(MPI_Comm parent, const Collective& collective, std::atomic<bo
   // Not on the stack: after a time-out MPI may still write there.
   auto comm = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
-  collective.check(stuck ? MPI_ERR_OTHER : MPI_Comm_idup(parent, comm.get(), &request));
+  if (stuck) collective.fail(kStuck);
+  collective.check(MPI_Comm_idup(parent, comm.get(), &request));
   try {
     finish(request, collective, stuck, meanwhile);
   } catch (...) {
@@ -239,9 +244,7 @@ bool MpiTransport::lose(Operation& operation, int code) {
 void MpiTransport::raise(const Operation& operation) {
   if (operation.state == State::wrong_size) throw WrongSize{operation.peer, operation.matched};
   throw PeerLost{operation.peer,
-                 operation.state == State::lost
-                     ? mpi_text(operation.code)
-                     : "an earlier failure left a transfer that MPI cannot take back",
+                 operation.state == State::lost ? mpi_text(operation.code) : std::string(kStuck),
                  operation.done};
 }
 

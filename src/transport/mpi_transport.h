@@ -35,6 +35,7 @@ struct Collective {
   Seconds timeout{0};
 
   void check(int code) const;  // throws unless it is MPI_SUCCESS
+  [[noreturn]] void fail(std::string_view reason) const;
 };
 // Polls a collective to its end, calling `meanwhile` in between. Throws once the time is up; what
 // the request writes to must then stay valid, so `stuck` is set (see MpiTransport).
