@@ -114,6 +114,8 @@ TEST(Sim, MessagesOfOneStreamFollowOneAnother) {
   simulate(2, kWire, [&](Transport& wire) {
     std::vector<Payload> messages;
     std::vector<Pending> pending;
+    messages.reserve(std::size(sizes));
+    pending.reserve(std::size(sizes));
     for (const std::size_t bytes : sizes) messages.emplace_back(bytes);
     for (Payload& message : messages) {
       pending.push_back(wire.rank() == 0 ? wire.post_send(1, kTag, message)
@@ -361,9 +363,9 @@ TEST(Sim, ThePlatformGrows) {
 }
 
 TEST(Sim, ThreadsTakeTurns) {
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([] {
+  std::jthread threads[4];
+  for (std::jthread& thread : threads) {
+    thread = std::jthread([] {
       simulate(3, kWire, [](Transport& wire) {
         EXPECT_EQ(wire.now().count(), 0.0);
         wire.sleep(Seconds(1));
