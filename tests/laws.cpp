@@ -122,6 +122,32 @@ void pipeline(Transport& wire) {
   }
 }
 
+// Receives that know the length of their message and receives that do not keep the order of posting
+// among each other, whatever the order of waiting.
+void mixed(Transport& wire) {
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  const std::size_t kBytes[] = {9 * kMiB + 5, 10, 8 * kMiB, 0, 100'000, 100'000, 5 * kMiB, 100'000};
+  const std::size_t count = std::size(kBytes);
+  std::vector<Payload> memory(count);
+  std::vector<Pending> posted(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool exact = i % 2 == 1;
+    if (wire.rank() == 0) {
+      memory[i] = message(0, i, kBytes[i]);
+      posted[i] = wire.post_send(1, kTag, memory[i]);
+    } else {
+      memory[i].resize(exact ? kBytes[i] : 10 * kMiB);
+      posted[i] = wire.post_recv(0, kTag, memory[i], exact ? Fit::exact : Fit::at_most);
+    }
+  }
+  for (std::size_t i = count; i-- > 0;) {
+    const Received got = wire.wait(posted[i]);
+    require(got.from == 0 && got.bytes == kBytes[i], fmt::format("message {}: wrong size", i));
+    require(std::ranges::equal(Bytes(memory[i]).first(got.bytes), message(0, i, kBytes[i])),
+            fmt::format("message {}: wrong bytes", i));
+  }
+}
+
 // A receive from any rank takes every message once and says whose it is.
 void any_rank(Transport& wire) {
   constexpr std::size_t kEach = 20;
@@ -263,6 +289,7 @@ const Law kLaws[] = {
     {"sizes", 2, sizes},
     {"exchange", 4, exchange},
     {"pipeline", 2, pipeline},
+    {"mixed", 2, mixed},
     {"any_rank", 4, any_rank},
     {"lanes", 2, lanes},
     {"tasks", 2, tasks},
