@@ -103,8 +103,7 @@ TEST(CommandLine, ListsAreTheRegistries) {
     EXPECT_NE(transports.find(engine.name), std::string::npos) << transports;
   }
   EXPECT_EQ(call({"list", "codecs"}).out, "no codecs in this version\n");
-  EXPECT_EQ(call({"list", "models"}).out, "no models in this version\n");
-  EXPECT_EQ(call({"list", "data"}).out, "no data sets in this version\n");
+  EXPECT_NE(call({"list", "data"}).out.find("digits"), std::string::npos);
 }
 
 TEST(BenchAllreduce, PrintsTheContractsKeys) {

@@ -7,6 +7,10 @@
 #include "cli/help.h"
 #include "thinwire/engines.h"
 #include "thinwire/strategy.h"
+#include "trainer/data/dataset.h"
+#ifdef THINWIRE_TRAINER
+#include "trainer/train.h"
+#endif
 
 namespace thinwire::cli {
 namespace {
@@ -35,20 +39,31 @@ void list_transports(Io& io) {
   }
 }
 
-template <const auto& kWhat>
-void list_nothing(Io& io) {
-  io.out << "no " << kWhat << " in this version\n";
+void list_codecs(Io& io) { io.out << "no codecs in this version\n"; }
+
+#ifdef THINWIRE_TRAINER
+void list_models(Io& io) {
+  for (const trainer::ModelHelp& model : trainer::model_list()) {
+    print_entry(io, model.name, model.help);
+  }
 }
-constexpr std::string_view kCodecs = "codecs", kModels = "models", kData = "data sets";
+#else
+void list_models(Io& io) { io.out << "no models: this build has no libtorch\n"; }
+#endif
+
+void list_data(Io& io) {
+  for (const trainer::DataSource& source : trainer::data_sources()) {
+    print_entry(io, source.name, source.help);
+  }
+}
 
 struct List {
   std::string_view name;
   void (*print)(Io&);
 };
 constexpr List kLists[] = {
-    {"strategies", list_strategies}, {"codecs", list_nothing<kCodecs>},
-    {"transports", list_transports}, {"models", list_nothing<kModels>},
-    {"data", list_nothing<kData>},
+    {"strategies", list_strategies}, {"codecs", list_codecs}, {"transports", list_transports},
+    {"models", list_models},         {"data", list_data},
 };
 
 int list(Io& io, const std::string& word) {

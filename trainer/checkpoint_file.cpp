@@ -7,7 +7,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "src/base/bytes.h"
+#include "thinwire/bytes.h"
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 #include "trainer/checkpoint.h"

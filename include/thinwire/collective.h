@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 
+#include "thinwire/half.h"
 #include "thinwire/transport.h"
 
 namespace thinwire {
@@ -24,8 +25,10 @@ enum class Route {
   doubling,  // log2 P rounds with all of the data: for small data
 };
 
-// data[i] becomes the sum over all ranks. Integer sums wrap.
+// data[i] becomes the sum over all ranks. Integer sums wrap; 16-bit floats are rounded at each hop.
 void allreduce_sum(Transport& wire, MutFloats data, Route route = Route::automatic);
+void allreduce_sum(Transport& wire, std::span<Bf16> data, Route route = Route::automatic);
+void allreduce_sum(Transport& wire, std::span<Fp16> data, Route route = Route::automatic);
 void allreduce_sum(Transport& wire, std::span<std::uint8_t> data, Route route = Route::automatic);
 void allreduce_sum(Transport& wire, std::span<std::uint16_t> data, Route route = Route::automatic);
 void allreduce_sum(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);

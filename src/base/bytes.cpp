@@ -1,4 +1,4 @@
-#include "base/bytes.h"
+#include "thinwire/bytes.h"
 
 #include <fmt/format.h>
 

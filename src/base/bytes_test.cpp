@@ -1,4 +1,4 @@
-#include "base/bytes.h"
+#include "thinwire/bytes.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

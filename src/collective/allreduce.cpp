@@ -20,6 +20,8 @@ constexpr Reduction kMin32 = make_reduction<Min, std::uint32_t>(7);
 constexpr Reduction kMin64 = make_reduction<Min, std::uint64_t>(8);
 constexpr Reduction kAnd32 = make_reduction<And, std::uint32_t>(9);
 constexpr Reduction kAnd64 = make_reduction<And, std::uint64_t>(10);
+constexpr Reduction kSumBf16 = make_half_sum<Bf16>(11);
+constexpr Reduction kSumFp16 = make_half_sum<Fp16>(12);
 
 void doubling(Transport& wire, Elements data, const Reduction& reduction) {
   run_pipeline(wire, tag_of(Stream::doubling, reduction.number),
@@ -41,6 +43,12 @@ void allreduce(Transport& wire, std::span<T> span, const Reduction& reduction, R
 
 void allreduce_sum(Transport& wire, MutFloats data, Route route) {
   allreduce(wire, data, kSumFloat, route);
+}
+void allreduce_sum(Transport& wire, std::span<Bf16> data, Route route) {
+  allreduce(wire, data, kSumBf16, route);
+}
+void allreduce_sum(Transport& wire, std::span<Fp16> data, Route route) {
+  allreduce(wire, data, kSumFp16, route);
 }
 void allreduce_sum(Transport& wire, std::span<std::uint8_t> data, Route route) {
   allreduce(wire, data, kSum8, route);

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernel/half.h"
+
 namespace thinwire {
 
 struct Reduction {
@@ -48,6 +50,16 @@ template <template <class> class Op, class T>
 template <template <class> class Op, class T>
 constexpr Reduction make_reduction(std::uint32_t number) {
   return {sizeof(T), combine<Op, T>, number};
+}
+
+template <class Half>
+constexpr Reduction make_half_sum(std::uint32_t number) {
+  const auto add = [](const std::byte* lower, const std::byte* higher, std::byte* out,
+                      std::size_t n) {
+    kernel::add({reinterpret_cast<const Half*>(lower), n},
+                {reinterpret_cast<const Half*>(higher), n}, {reinterpret_cast<Half*>(out), n});
+  };
+  return {sizeof(Half), add, number};
 }
 
 }  // namespace thinwire

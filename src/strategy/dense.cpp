@@ -1,20 +1,21 @@
-// Synchronous SGD: every gradient becomes the mean over all workers.
+// Synchronous SGD: every gradient becomes the mean over all workers. On the wire it is a float, or
+// a 16-bit float, which is rounded at every hop of the all-reduce.
+#include <algorithm>
 #include <bit>
 
+#include "kernel/half.h"
 #include "thinwire/collective.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire {
 namespace {
 
-// Divides by the number of workers. False if a result is not finite. Divided rather than multiplied
-// by 1/P, so that the mean is the correctly rounded one.
-bool divide(MutFloats gradients, float workers) {
+// A gradient that is not finite makes the sum so, on every rank: they agree without a word.
+bool all_finite(Floats values) {
   constexpr std::uint32_t kExponent = 0x7f800000;
   std::uint32_t highest = 0;
-  for (float& gradient : gradients) {
-    gradient /= workers;
-    highest = std::max(highest, std::bit_cast<std::uint32_t>(gradient) & kExponent);
+  for (const float value : values) {
+    highest = std::max(highest, std::bit_cast<std::uint32_t>(value) & kExponent);
   }
   return highest != kExponent;
 }
@@ -29,16 +30,50 @@ class Dense final : public Strategy {
       allreduce_sum(wire, context.model.grads);
     }
     const PhaseTimer timer(clock, context.stats.codec);
-    // A gradient that is not finite makes the sum so, on every rank: they agree without a word.
-    context.skip = !divide(context.model.grads, static_cast<float>(wire.size()));
+    if (wire.size() > 1) {
+      const auto workers = static_cast<float>(wire.size());
+      // Divided rather than multiplied by 1/P, so that the mean is the correctly rounded one.
+      for (float& gradient : context.model.grads) gradient /= workers;
+    }
+    context.skip = !all_finite(context.model.grads);
   }
+};
+
+template <class Half>
+class DenseHalf final : public Strategy {
+ public:
+  void after_backward(StepContext& context) override {
+    Transport& wire = context.wire;
+    const MutFloats gradients = context.model.grads;
+    const auto clock = [&wire] { return wire.now(); };
+    if (wire.size() > 1) {
+      coded_.resize(gradients.size());
+      {
+        // Divided before it is sent, so that the sum does not leave the narrow range of fp16.
+        const PhaseTimer timer(clock, context.stats.codec);
+        kernel::encode(gradients, 1 / static_cast<float>(wire.size()), coded_);
+      }
+      {
+        const PhaseTimer timer(clock, context.stats.wire);
+        allreduce_sum(wire, std::span(coded_));
+      }
+    }
+    const PhaseTimer timer(clock, context.stats.codec);
+    if (wire.size() > 1) kernel::decode(std::span<const Half>(coded_), gradients);
+    context.skip = !all_finite(gradients);
+  }
+
+ private:
+  std::vector<Half> coded_;
 };
 
 }  // namespace
 
 std::unique_ptr<Strategy> make_dense(Spec& spec) {
-  static constexpr std::string_view kTypes[] = {"fp32"};
-  spec.choice("dtype", kTypes);
+  static constexpr std::string_view kTypes[] = {"fp32", "bf16", "fp16"};
+  const std::string type = spec.choice("dtype", kTypes);
+  if (type == "bf16") return std::make_unique<DenseHalf<Bf16>>();
+  if (type == "fp16") return std::make_unique<DenseHalf<Fp16>>();
   return std::make_unique<Dense>();
 }
 

@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <mutex>
+#include <limits>
 
+#include "thinwire/collective.h"
 #include "thinwire/engines.h"
 #include "thinwire/random.h"
 #include "thinwire/strategy.h"
@@ -15,7 +16,8 @@ float value(int rank, std::size_t element) {
   return static_cast<float>(block[0] >> 21) * 0x1.0p-11f;
 }
 
-std::vector<std::vector<float>> averaged(int workers, std::size_t numel) {
+std::vector<std::vector<float>> averaged(int workers, std::size_t numel,
+                                         const std::string& spec = "dense") {
   std::vector<std::vector<float>> results(static_cast<std::size_t>(workers));
   JoinOptions options;
   options.size = workers;
@@ -25,7 +27,7 @@ std::vector<std::vector<float>> averaged(int workers, std::size_t numel) {
     const Layout layout{{{"all", 0, {numel}}}, numel};
     Stats stats;
     StepContext context{0, {{}, grads, layout}, wire, stats};
-    const auto strategy = make_strategy("dense");
+    const auto strategy = make_strategy(spec);
     strategy->begin(context);
     strategy->after_backward(context);
     strategy->end(context);
@@ -50,8 +52,62 @@ TEST(Dense, IsTheMeanOnEveryRank) {
 }
 
 TEST(Dense, LeavesASingleWorkerAlone) {
-  const auto results = averaged(1, 1000);
-  for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(results[0][i], value(0, i));
+  for (const char* spec : {"dense", "dense:dtype=bf16", "dense:dtype=fp16"}) {
+    const auto results = averaged(1, 1000, spec);
+    for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(results[0][i], value(0, i));
+  }
+}
+
+TEST(Dense, In16BitsIsCloseToTheMeanAndTheSameOnEveryRank) {
+  const struct {
+    const char* spec;
+    float unit;  // half a unit in the last place of a value below 1
+  } kFormats[] = {{"dense:dtype=bf16", 0x1.0p-9f}, {"dense:dtype=fp16", 0x1.0p-12f}};
+  for (const auto& [spec, unit] : kFormats) {
+    for (const int workers : {2, 3, 8}) {
+      const auto results = averaged(workers, 40'003, spec);
+      for (std::size_t i = 0; i < results[0].size(); ++i) {
+        float sum = 0;
+        for (int rank = 0; rank < workers; ++rank) sum += value(rank, i);
+        // Each contribution and each partial sum is rounded once.
+        ASSERT_NEAR(results[0][i], sum / static_cast<float>(workers),
+                    2 * static_cast<float>(workers) * unit)
+            << spec << ", " << workers << " workers, " << i;
+      }
+      for (const auto& result : results) ASSERT_EQ(result, results[0]);
+    }
+  }
+}
+
+TEST(Dense, In16BitsSendsHalfTheBytes) {
+  JoinOptions options;
+  options.size = 4;
+  run_workers("threads", options, [](Transport& wire) {
+    std::vector<float> grads(100'000, 1.0f);
+    const Layout layout{{{"all", 0, {grads.size()}}}, grads.size()};
+    Stats stats;
+    StepContext context{0, {{}, grads, layout}, wire, stats};
+    make_strategy("dense:dtype=bf16")->after_backward(context);
+    EXPECT_EQ(wire.traffic().bytes_sent, allreduce_bytes(grads.size(), wire.rank(), wire.size(),
+                                                         Route::automatic, sizeof(Bf16)));
+    EXPECT_FALSE(context.skip);
+  });
+}
+
+TEST(Dense, ANonFiniteGradientAnywhereIsSeenByAll) {
+  for (const char* spec : {"dense", "dense:dtype=bf16", "dense:dtype=fp16"}) {
+    JoinOptions options;
+    options.size = 3;
+    run_workers("threads", options, [&](Transport& wire) {
+      std::vector<float> grads(5000, 1.0f);
+      if (wire.rank() == 1) grads[4321] = -std::numeric_limits<float>::infinity();
+      const Layout layout{{{"all", 0, {grads.size()}}}, grads.size()};
+      Stats stats;
+      StepContext context{0, {{}, grads, layout}, wire, stats};
+      make_strategy(spec)->after_backward(context);
+      EXPECT_TRUE(context.skip) << spec;
+    });
+  }
 }
 
 }  // namespace

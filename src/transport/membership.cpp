@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "base/bytes.h"
+#include "thinwire/bytes.h"
 
 namespace thinwire {
 namespace {

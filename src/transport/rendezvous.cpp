@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/bytes.h"
+#include "thinwire/bytes.h"
 
 namespace thinwire {
 namespace {

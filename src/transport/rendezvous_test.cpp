@@ -7,7 +7,7 @@
 
 #include <future>
 
-#include "base/bytes.h"
+#include "thinwire/bytes.h"
 #include "transport/interface.h"
 #include "transport/membership.h"
 

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/bytes.h"
+#include "thinwire/bytes.h"
 
 namespace thinwire {
 namespace {
