@@ -180,7 +180,7 @@ std::span<const CollectiveLaw> collectives() { return kCollectives; }
 
 void check_collectives(Transport& wire) {
   for (const CollectiveLaw& law : kCollectives) {
-    for (const std::size_t numel : {std::size_t{0}, std::size_t{3}, std::size_t{500'000}}) {
+    for (const std::size_t numel : {std::size_t{0}, std::size_t{3}, std::size_t{200'000}}) {
       try {
         law.check(wire, numel);
       } catch (const std::runtime_error& error) {

@@ -43,7 +43,12 @@ template <template <class> class Op, class T>
   const auto* a = reinterpret_cast<const T*>(lower);
   const auto* b = reinterpret_cast<const T*>(higher);
   auto* c = reinterpret_cast<T*>(out);
-#pragma GCC ivdep  // equal or disjoint: no element depends on another
+  // The spans are equal or disjoint: no element depends on another.
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
   for (std::size_t i = 0; i < n; ++i) c[i] = Op<T>::apply(a[i], b[i]);
 }
 

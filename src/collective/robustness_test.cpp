@@ -170,11 +170,11 @@ TEST(Mismatch, DifferentSizesAreAnError) {
 // One call each of every collective, with memory that was there before.
 struct Calls {
   explicit Calls(int size)
-      : floats(100'000),
+      : floats(size < 10 ? 100'000 : 2000),
         shorts(1001),
         pieces(10 * static_cast<std::size_t>(size)),
         lengths(static_cast<std::size_t>(size)),
-        data(200'000) {}
+        data(size < 10 ? 200'000 : 5000) {}
 
   void run(Transport& wire) {
     for (const Route route : {Route::automatic, Route::ring, Route::doubling}) {
