@@ -77,7 +77,7 @@ void TrainReport::step(const trainer::StepReport& report) {
                  {"seconds_wire", report.wire.count()},
                  {"residual_ratio", report.residual_ratio}}
                 .dump()
-         << '\n';
+         << std::endl;  // a run that is killed has its last steps on disk
   }
   if (first_step_ == 0) {
     first_step_ = report.step - 1;
@@ -98,7 +98,7 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
                  {"test_loss", test.loss},
                  {"test_accuracy", test.accuracy}}
                 .dump()
-         << '\n';
+         << std::endl;  // a run that is killed has its last steps on disk
   }
   progress_.clear();
   io_.err << fmt::format("epoch {:.2f}  step {}  test loss {:.4f}  test accuracy {:.2f} %\n",

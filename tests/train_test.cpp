@@ -1,0 +1,199 @@
+// thinwire train, end to end: started in every way, killed, interrupted and resumed.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/child_process.h"
+#include "tests/expect.h"
+
+namespace thinwire {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr Seconds kPatience{120};  // for a busy machine; every run takes a few seconds
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+class TrainCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifndef THINWIRE_TRAINER
+    GTEST_SKIP() << "the trainer is not in this build: it needs libtorch-dev";
+#endif
+    fs::remove_all(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  static Words train(const Words& flags) {
+    return Words{THINWIRE, "train", "--model", "mlp", "--batch", "16"} + flags;
+  }
+  static nlohmann::json result(const Words& command) {
+    ChildProcess run(command);
+    EXPECT_TRUE(run.wait(kPatience)) << run.describe();
+    EXPECT_EQ(run.exit_code(), 0) << run.describe();
+    const std::string out = run.out();
+    const std::size_t end = out.find_last_not_of('\n');
+    return nlohmann::json::parse(out.substr(out.rfind('\n', end) + 1), nullptr, false);
+  }
+  std::string out(std::string_view name) const { return (directory_ / name).string(); }
+  static std::string contents(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static fs::path model_file(const std::string& run, int step) {
+    return fs::path(run) / fmt::format("checkpoints/step-{:012}-model.ck", step);
+  }
+
+  fs::path directory_ =
+      fs::path(testing::TempDir()) /
+      fmt::format("thinwire_train_{}", testing::UnitTest::GetInstance()->random_seed());
+};
+
+TEST_F(TrainCommand, ReportsWhatTheContractPromises) {
+  const auto json = result(train({"--workers", "2", "--steps", "30", "--out", out("a"),
+                                  "--eval-every", "10", "--check-every", "7", "--json"}));
+  for (const char* key : {"command",
+                          "strategy",
+                          "model",
+                          "data",
+                          "workers",
+                          "transport",
+                          "network",
+                          "steps",
+                          "samples",
+                          "loss",
+                          "accuracy",
+                          "accuracy_worst_worker",
+                          "seconds",
+                          "seconds_compute",
+                          "seconds_codec",
+                          "seconds_wire",
+                          "seconds_wait",
+                          "bytes_sent",
+                          "bytes_per_worker_step",
+                          "dense_bytes_per_worker_step",
+                          "replicas_identical",
+                          "consensus_distance",
+                          "skipped_steps",
+                          "residual_ratio",
+                          "detail"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["steps"], 30);
+  EXPECT_EQ(json["samples"], 30 * 2 * 16);
+  EXPECT_EQ(json["replicas_identical"], true);
+  EXPECT_GT(json["accuracy"], 0.2);
+  EXPECT_EQ(nlohmann::json::parse(contents(out("a/summary.json"))), json);
+  int steps = 0, tests = 0;
+  std::ifstream log(out("a/run.jsonl"));
+  for (std::string line; std::getline(log, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    entry.contains("test_accuracy") ? ++tests : ++steps;
+  }
+  EXPECT_EQ(steps, 30);
+  EXPECT_EQ(tests, 3);
+  EXPECT_TRUE(fs::exists(model_file(out("a"), 30)));
+}
+
+TEST_F(TrainCommand, IsTheSameRunOnEveryTransport) {
+  const Words flags = {"--workers", "3", "--steps", "12", "--json"};
+  const auto gloo = result(train(flags));
+  EXPECT_EQ(gloo["transport"], "gloo");
+  const auto threads = result(train(flags + Words{"--transport", "threads"}));
+  EXPECT_EQ(gloo["loss"], threads["loss"]);
+  EXPECT_EQ(gloo["accuracy"], threads["accuracy"]);
+  if (*MPIRUN == '\0') return;
+  const auto mpi = result(Words{MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "3"} +
+                          train({"--steps", "12", "--json", "--transport", "mpi"}));
+  EXPECT_EQ(mpi["loss"], gloo["loss"]);
+}
+
+// Killed at whatever moment a checkpoint appears, again and again, and resumed each time: the end
+// is that of a run that nobody disturbed.
+TEST_F(TrainCommand, ResumesBitForBitAfterSigkill) {
+  const Words flags = {"--workers",     "2",      "--steps", "400", "--save-every", "20",
+                       "--lr-schedule", "cosine", "--json"};
+  const auto whole = result(train(flags + Words{"--out", out("whole")}));
+  Words resume;
+  for (const int checkpoint : {40, 160, 280}) {
+    ChildProcess run(train(flags + Words{"--out", out("parts")} + resume));
+    const auto start = std::chrono::steady_clock::now();
+    while (!fs::exists(model_file(out("parts"), checkpoint)) && !run.wait(Seconds(0.001))) {
+      ASSERT_LT(std::chrono::steady_clock::now() - start, kPatience) << run.describe();
+    }
+    run.kill_all();
+    ASSERT_TRUE(run.wait(kPatience));
+    resume = {"--resume"};
+  }
+  const auto rest = result(train(flags + Words{"--out", out("parts")} + resume));
+  EXPECT_EQ(rest["loss"], whole["loss"]);
+  EXPECT_EQ(rest["samples"], whole["samples"]);
+  EXPECT_EQ(contents(model_file(out("parts"), 400)), contents(model_file(out("whole"), 400)));
+  int lines = 0;
+  std::ifstream log(out("parts/run.jsonl"));
+  for (std::string line; std::getline(log, line);)
+    lines += line.find("\"lr\"") != std::string::npos;
+  EXPECT_EQ(lines, 400);  // every step once, though some were run twice
+}
+
+TEST_F(TrainCommand, ADeadWorkerEndsTheRunWithItsName) {
+  ChildProcess run(train({"--workers", "3", "--steps", "500", "--fault", "kill:rank=1,at=200"}));
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_TRUE(has(run.err(), "rank 1"));
+  EXPECT_TRUE(has(run.err(), "SIGKILL"));
+  EXPECT_TRUE(run.wait_for_descendants(Seconds(5)));
+}
+
+TEST_F(TrainCommand, CtrlCStopsAllWorkers) {
+  ChildProcess run(train({"--workers", "2", "--epochs", "1000"}));
+  ASSERT_TRUE(run.wait_for_output("loss", kPatience)) << run.describe();
+  run.signal(SIGINT);
+  ASSERT_TRUE(run.wait(Seconds(10))) << run.describe();
+  EXPECT_EQ(run.exit_code(), 130);
+  EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
+}
+
+TEST_F(TrainCommand, BadUsageIsRefusedBeforeAnythingStarts) {
+  const struct {
+    Words flags;
+    std::string_view expected;
+  } kCases[] = {
+      {{"--model", "lenett"}, "did you mean 'lenet'"},
+      {{"--data", "digit"}, "did you mean 'digits'"},
+      {{"--data", "mnist:/nowhere"}, "/nowhere"},
+      {{"--strategy", "dens"}, "did you mean 'dense'"},
+      {{"--lr-schedule", "cosin"}, "did you mean 'cosine'"},
+      {{"--slow", "9:2"}, "--slow 9:2"},
+      {{"--lr", "-1"}, "--lr"},
+      {{"--resume"}, "--resume needs --out"},
+      {{"--steps", "3", "--epochs", "2"}, "only one of"},
+      {{"--workers", "0"}, "--workers"},
+  };
+  for (const auto& [flags, expected] : kCases) {
+    ChildProcess run(Words{THINWIRE, "train"} + flags);
+    ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+    EXPECT_EQ(run.exit_code(), 2) << run.describe();
+    EXPECT_TRUE(has(run.err(), expected));
+  }
+}
+
+TEST_F(TrainCommand, AnotherNumberOfWorkersCannotResume) {
+  result(train({"--workers", "2", "--steps", "4", "--out", out("a"), "--json"}));
+  ChildProcess run(train({"--workers", "3", "--steps", "8", "--out", out("a"), "--resume"}));
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+  EXPECT_NE(run.exit_code(), 0);
+  EXPECT_TRUE(has(run.err(), "are of 2 workers"));
+}
+
+}  // namespace
+}  // namespace thinwire
