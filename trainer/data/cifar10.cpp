@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint8_t kClasses = 10;
 constexpr std::size_t kRecords = 10'000;  // in each file
-constexpr std::size_t kPixels = 3 * 32 * 32;
+constexpr std::size_t kPixels = std::size_t{3} * 32 * 32;
 constexpr std::uint64_t kFileBytes = kRecords * (1 + kPixels);
 
 // The directory itself, or the one that the official archive unpacks to.
@@ -25,7 +25,7 @@ fs::path find_batches(const fs::path& directory) {
 
 std::string advice_for(const fs::path& directory) {
   std::error_code ignored;
-  const std::string get =
+  std::string get =
       fmt::format("get CIFAR-10 with `tools/get-data cifar10 {}`", directory.string());
   for (const fs::path& here : {directory, directory / "cifar-10-batches-py"}) {
     if (fs::exists(here / "data_batch_1", ignored)) {

@@ -20,7 +20,7 @@ constexpr float kHeight = 19.0f;  // of an upright digit at scale 1, in pixels
 
 // Squared distance of each pixel's centre to the nearest stroke, where that is near enough to
 // count.
-using Canvas = std::array<float, kSide * kSide>;
+using Canvas = std::array<float, std::size_t{kSide} * kSide>;
 
 // The numbers of one example, one after the other.
 class Draws {
@@ -95,7 +95,7 @@ void draw(const Stroke& stroke, float reach, Canvas& canvas) {
   const int bottom = last(from.y, stroke.to.y);
   const int left = first(from.x, stroke.to.x), right = last(from.x, stroke.to.x);
   for (int y = first(from.y, stroke.to.y); y <= bottom; ++y) {
-    float* row = canvas.data() + y * kSide;
+    float* row = canvas.data() + std::ptrdiff_t{y} * kSide;
     const float py = static_cast<float>(y) + 0.5f - from.y;
     for (int x = left; x <= right; ++x) {
       const float px = static_cast<float>(x) + 0.5f - from.x;
@@ -125,8 +125,9 @@ void draw_example(const std::vector<Glyph>& ways, Draws& draws, std::uint8_t* pi
     const std::uint32_t bits = draws.bits();
     const float grain =
         static_cast<float>((bits & 0xffffu) + (bits >> 16)) * (1.0f / 65536.0f) - 1.0f;
-    *pixels++ = static_cast<std::uint8_t>(
-        255.0f * std::clamp(darkness * ink + noise * grain, 0.0f, 1.0f) + 0.5f);
+    // 256 equal steps from 0 to 1.
+    *pixels++ = static_cast<std::uint8_t>(255.999f *
+                                          std::clamp(darkness * ink + noise * grain, 0.0f, 1.0f));
   }
 }
 

@@ -10,7 +10,7 @@
 namespace thinwire::trainer {
 namespace {
 
-constexpr std::size_t kPixels = 28 * 28;
+constexpr std::size_t kPixels = std::size_t{28} * 28;
 
 const DataPair& digits() {
   static const DataPair pair = load_data("digits", 1);

@@ -230,14 +230,15 @@ TEST(Loader, TellsTheAugmentationItsSeedAndEpoch) {
   Loader varied(data, options);
   options.augment = false;
   Loader plain(data, options);
-  for (int step = 0; step < 6; ++step) {
+  for (std::uint64_t step = 0; step < 6; ++step) {
     const Batch& batch = varied.next();
     const Batch& same = plain.next();
+    EXPECT_EQ(batch.epoch, step / 2);
     EXPECT_EQ(batch.labels, same.labels);
     for (std::size_t i = 0; i < batch.examples; ++i) {
       EXPECT_EQ(batch.pixels[3 * i], static_cast<float>(batch.labels[i]));
       EXPECT_EQ(batch.pixels[3 * i + 1], 77);
-      EXPECT_EQ(batch.pixels[3 * i + 2], static_cast<float>(step / 2));
+      EXPECT_EQ(batch.pixels[3 * i + 2], static_cast<float>(batch.epoch));
       EXPECT_EQ(same.pixels[3 * i + 1], -1);
     }
   }
