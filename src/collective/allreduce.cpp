@@ -23,21 +23,54 @@ constexpr Reduction kAnd64 = make_reduction<And, std::uint64_t>(10);
 constexpr Reduction kSumBf16 = make_half_sum<Bf16>(11);
 constexpr Reduction kSumFp16 = make_half_sum<Fp16>(12);
 
-void doubling(Transport& wire, Elements data, const Reduction& reduction) {
+void doubling(Transport& wire, Elements data, const Reduction& reduction,
+              Finish* finish = nullptr) {
   run_pipeline(wire, tag_of(Stream::doubling, reduction.number),
-               DoublingPlan(data, wire.rank(), wire.size()), reduction);
+               DoublingPlan(data, wire.rank(), wire.size()), reduction, finish);
 }
 
 template <class T>
-void allreduce(Transport& wire, std::span<T> span, const Reduction& reduction, Route route) {
+void allreduce(Transport& wire, std::span<T> span, const Reduction& reduction, Route route,
+               Finish* finish = nullptr) {
   if (wire.size() == 1 || span.empty()) return;
   const Elements data{std::as_writable_bytes(span), sizeof(T)};
   if (allreduce_route(route, span.size_bytes(), wire.size()) == Route::doubling) {
-    return doubling(wire, data, reduction);
+    return doubling(wire, data, reduction, finish);
   }
   run_pipeline(wire, tag_of(Stream::ring, reduction.number),
-               RingPlan(data, wire.rank(), wire.size(), RingPlan::Part::allreduce), reduction);
+               RingPlan(data, wire.rank(), wire.size(), RingPlan::Part::allreduce), reduction,
+               finish);
 }
+
+MutFloats as_floats(MutBytes bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+// Divides each sum where it is completed and notes whether all results are finite.
+class Mean final : public Finish {
+ public:
+  explicit Mean(int workers) : workers_(static_cast<float>(workers)) {}
+
+  void combined(MutBytes piece) override {
+    // Divided rather than multiplied by 1/P, so that the mean is the correctly rounded one.
+    for (float& value : as_floats(piece)) value /= workers_;
+    arrived(piece);
+  }
+  void arrived(Bytes piece) override {
+    const auto* values = reinterpret_cast<const std::uint32_t*>(piece.data());
+    std::uint32_t highest = 0;
+    for (std::size_t i = 0; i < piece.size() / sizeof(float); ++i) {
+      highest = std::max(highest, values[i] & kExponent);
+    }
+    highest_ = std::max(highest_, highest);
+  }
+  bool finite() const { return highest_ != kExponent; }
+
+ private:
+  static constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+  float workers_;
+  std::uint32_t highest_ = 0;
+};
 
 }  // namespace
 
@@ -79,6 +112,16 @@ void allreduce_and(Transport& wire, std::span<std::uint32_t> data, Route route) 
 }
 void allreduce_and(Transport& wire, std::span<std::uint64_t> data, Route route) {
   allreduce(wire, data, kAnd64, route);
+}
+
+bool allreduce_mean(Transport& wire, MutFloats data, Route route) {
+  Mean mean(wire.size());
+  if (wire.size() == 1) {
+    mean.arrived(std::as_bytes(data));
+  } else {
+    allreduce(wire, data, kSumFloat, route, &mean);
+  }
+  return mean.finite();
 }
 
 void reduce_scatter_sum(Transport& wire, MutFloats span) {

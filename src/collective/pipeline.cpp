@@ -13,11 +13,12 @@ constexpr std::size_t kSlotAlignment = 64;
 
 class Pipeline {
  public:
-  Pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction)
+  Pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction, Finish* finish)
       : wire_(wire),
         tag_(tag),
         plan_(plan),
         reduction_(reduction),
+        finish_(finish),
         window_(std::min({kWindow, plan.messages, plan.overwrites})),
         lead_(std::min(plan.depends, window_)),
         late_(plan.depends == 0 ? window_ : 0),
@@ -38,6 +39,7 @@ class Pipeline {
       if (more) take_in(i);
       if (i + window_ < plan_.messages) post_receive(i + window_);
       if (i + lead_ < plan_.messages) post_send(i + lead_);
+      if (more && finish_ != nullptr) look_at(i);
     }
   }
 
@@ -67,6 +69,14 @@ class Pipeline {
     const bool first = hop.meeting.arrival == Arrival::lower;
     reduction_.combine(first ? arrived : own, first ? own : arrived, own,
                        hop.in.size() / reduction_.element_bytes);
+    const Share& last = plan_.completes;
+    if (finish_ != nullptr && i >= last.begin && i < last.end) finish_->combined(hop.in);
+  }
+  void look_at(std::size_t i) {
+    const Hop hop = plan_.hop(i);
+    if (hop.meeting.from != kNobody && hop.meeting.arrival == Arrival::store) {
+      finish_->arrived(hop.in);
+    }
   }
   MutBytes slot(std::size_t i, std::size_t bytes) const {
     return slots_.subspan(i % window_ * slot_bytes_, bytes);
@@ -76,6 +86,7 @@ class Pipeline {
   Tag tag_;
   const Plan& plan_;
   const Reduction& reduction_;
+  Finish* finish_;
   std::size_t window_;
   std::size_t lead_;  // how far sends run ahead of what has been taken in
   std::size_t late_;  // how long a send may stay unfinished after message i was taken in
@@ -87,8 +98,9 @@ class Pipeline {
 
 }  // namespace
 
-void run_pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction) {
-  Pipeline(wire, tag, plan, reduction).run();
+void run_pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction,
+                  Finish* finish) {
+  Pipeline(wire, tag, plan, reduction, finish).run();
 }
 
 }  // namespace thinwire

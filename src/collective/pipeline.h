@@ -4,7 +4,7 @@
 
 #include "collective/butterfly.h"
 #include "collective/reduction.h"
-#include "thinwire/transport.h"
+#include "thinwire/collective.h"
 
 namespace thinwire {
 
@@ -28,8 +28,18 @@ class Plan {
   // as large as `messages`.
   std::size_t overwrites = 0;
   std::size_t longest = 0;  // message that is combined, in bytes
+  Share completes;          // the messages whose combination is final; what is stored always is
 };
 
-void run_pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction);
+// Sees each piece of the result once, while it is in the cache and the wire is busy with others.
+class Finish {
+ public:
+  virtual ~Finish() = default;
+  virtual void combined(MutBytes piece) = 0;  // by this rank; it is sent on as it is left
+  virtual void arrived(Bytes piece) = 0;      // from the rank that combined it
+};
+
+void run_pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction,
+                  Finish* finish = nullptr);
 
 }  // namespace thinwire

@@ -32,6 +32,7 @@ class RingPlan final : public Plan {
     depends = chunks_;
     overwrites = half;
     longest = (largest_share() + chunks_ - 1) / chunks_ * data.element_bytes;
+    completes = {half - chunks_, half};
   }
 
   Hop hop(std::size_t message) const override {
@@ -69,6 +70,8 @@ class DoublingPlan final : public Plan {
     // last.
     overwrites = butterfly_.folds() ? (rounds - 1) * chunks_ : messages;
     longest = (data.count() + chunks_ - 1) / chunks_ * data.element_bytes;
+    const std::size_t last = rounds - (butterfly_.folds() ? 2 : 1);
+    completes = {last * chunks_, (last + 1) * chunks_};
   }
 
   Hop hop(std::size_t message) const override {

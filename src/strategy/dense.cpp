@@ -10,7 +10,16 @@
 namespace thinwire {
 namespace {
 
-// A gradient that is not finite makes the sum so, on every rank: they agree without a word.
+class Dense final : public Strategy {
+ public:
+  void after_backward(StepContext& context) override {
+    Transport& wire = context.wire;
+    const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.wire);
+    // A gradient that is not finite makes the mean so, on every rank: they agree without a word.
+    context.skip = !allreduce_mean(wire, context.model.grads);
+  }
+};
+
 bool all_finite(Floats values) {
   constexpr std::uint32_t kExponent = 0x7f800000;
   std::uint32_t highest = 0;
@@ -19,25 +28,6 @@ bool all_finite(Floats values) {
   }
   return highest != kExponent;
 }
-
-class Dense final : public Strategy {
- public:
-  void after_backward(StepContext& context) override {
-    Transport& wire = context.wire;
-    const auto clock = [&wire] { return wire.now(); };
-    {
-      const PhaseTimer timer(clock, context.stats.wire);
-      allreduce_sum(wire, context.model.grads);
-    }
-    const PhaseTimer timer(clock, context.stats.codec);
-    if (wire.size() > 1) {
-      const auto workers = static_cast<float>(wire.size());
-      // Divided rather than multiplied by 1/P, so that the mean is the correctly rounded one.
-      for (float& gradient : context.model.grads) gradient /= workers;
-    }
-    context.skip = !all_finite(context.model.grads);
-  }
-};
 
 template <class Half>
 class DenseHalf final : public Strategy {
