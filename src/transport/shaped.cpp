@@ -62,13 +62,12 @@ class Shaped final : public Transport {
     Envelope envelope;
     std::optional<Pending> envelope_operation;  // empty once it was waited for
     std::optional<Pending> body_operation;      // empty while a receive is closed
-    Seconds sent_at{0};
-    // Of a receive:
+    int from = kAnyRank;  // of a receive from any rank known with the envelope
+    Seconds sent_at{0};   // of a send; the rest of a receive
     MutBytes into;
     Fit fit = Fit::exact;
     Tag tag{};
     int accepts = kAnyRank;
-    int from = kAnyRank;  // known with the envelope
   };
 
   static Tag envelope_tag(Tag tag) { return Tag{static_cast<std::uint32_t>(tag) + kTagLimit}; }
@@ -79,6 +78,7 @@ class Shaped final : public Transport {
   std::uint32_t do_post_send(int to, Tag tag, Bytes message) override {
     const std::uint32_t ticket = operations_.acquire();
     Operation& operation = operations_[ticket];
+    operation.from = rank();
     operation.sent_at = link_->sent_at(punctual_now(), message.size());
     operation.envelope = {message.size(), link_->due_at(operation.sent_at).count()};
     operation.envelope_operation =
@@ -115,27 +115,30 @@ class Shaped final : public Transport {
 
   Received do_wait(const Pending& pending, Seconds timeout) override {
     inner_->set_timeout(timeout);
-    Operation& operation = operations_[pending.ticket];
-    const Received received = pending.kind == Pending::Kind::send ? finish_send(operation)
-                                                                  : finish_receive(pending.ticket);
+    pending.kind == Pending::Kind::send ? finish_send(pending.ticket)
+                                        : finish_receive(pending.ticket);
+    const Operation& operation = operations_[pending.ticket];
+    const Received received{operation.from, static_cast<std::size_t>(operation.envelope.bytes)};
     operations_.release(pending.ticket);
     return received;
   }
 
-  Received finish_send(Operation& operation) {
+  void finish_send(std::uint32_t ticket) {
+    const Operation& operation = operations_[ticket];
     inner_->wait(*operation.envelope_operation);
     inner_->wait(*operation.body_operation);
-    sleep_until(operation.sent_at);
-    return {rank(), static_cast<std::size_t>(operation.envelope.bytes)};
+    resume_at(std::max(punctual_now(), operation.sent_at));
   }
 
-  Received finish_receive(std::uint32_t ticket) {
+  void finish_receive(std::uint32_t ticket) {
     Operation& operation = operations_[ticket];
+    const Seconds asked = punctual_now();
     operation.body_operation ? read_envelope(operation) : open(ticket);
     inner_->wait(*operation.body_operation);
-    const auto bytes = static_cast<std::size_t>(operation.envelope.bytes);
-    sleep_until(link_->arrived_at(Seconds(operation.envelope.due), bytes));
-    return {operation.from, bytes};
+    const Seconds arrived = link_->arrived_at(Seconds(operation.envelope.due),
+                                              static_cast<std::size_t>(operation.envelope.bytes));
+    // However long the real message took, and its sender was late: the imitated one is punctual.
+    resume_at(std::max(asked, arrived));
   }
 
   void read_envelope(Operation& operation) {
@@ -179,19 +182,18 @@ class Shaped final : public Transport {
     return receive.tag == tag && (receive.accepts == kAnyRank || receive.accepts == from);
   }
 
-  // The clock of this lane as it would stand had every sleep ended on time. What is sent next
-  // starts from there, so that late wake-ups, a few dozen microseconds each, do not add up over the
-  // rounds of a collective.
-  Seconds punctual_now() const { return now() - overslept_; }
+  // The clock of this lane as it would stand had every wait ended on time. What is sent next starts
+  // from there, so that late wake-ups, here and at peers, do not add up over the rounds of a
+  // collective: a few dozen microseconds each on a calm machine, milliseconds on a busy one.
+  Seconds punctual_now() const { return now() - late_; }
 
-  void sleep_until(Seconds when) {
-    if (when <= punctual_now()) return;
+  void resume_at(Seconds when) {
     // The kernel may wake a thread 50 us late by default, half a LAN's latency.
     static thread_local const int precise = prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
     static_cast<void>(precise);
     const Seconds left = when - now();
     if (left > Seconds(0)) sleep(left);
-    overslept_ = std::clamp(now() - when, Seconds(0), kForgiven);
+    late_ = std::clamp(now() - when, Seconds(0), kForgiven);
   }
 
   // More than this is not the scheduler but a machine that stood still.
@@ -205,7 +207,7 @@ class Shaped final : public Transport {
 
   TicketPool<Operation> operations_;   // before inner_, which may still point to its envelopes
   std::vector<std::uint32_t> closed_;  // in the order posted
-  Seconds overslept_{0};
+  Seconds late_{0};                    // by which the last wait ended late
   std::unique_ptr<Transport> inner_;
   std::shared_ptr<WorkerLink> link_;
 };

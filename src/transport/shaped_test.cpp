@@ -247,6 +247,19 @@ TEST(Shaped, LateWakeUpsDoNotAddUp) {
   });
 }
 
+TEST(Shaped, ALateReceiverCatchesUp) {
+  run_shaped(2, [](Transport& wire, RankClock& clock) {
+    if (wire.rank() == 1) clock.late = 2.5 * kUnit;
+    Payload room(kBytes);
+    for (int i = 1; i <= 20; ++i) {
+      if (wire.rank() == 0) wire.send(1, kTag, units(1));
+      if (wire.rank() == 1) wire.recv(0, kTag, room);
+    }
+    // It oversleeps message 19 by 2.5 units and therefore does not sleep for message 20.
+    expect_time(clock.time, 20 * kUnit + (wire.rank() == 1 ? kLatency + 1.5 * kUnit : Seconds(0)));
+  });
+}
+
 TEST(Shaped, OfAMachineThatStoodStillOnly20MillisecondsAreForgiven) {
   run_shaped(2, [](Transport& wire, RankClock& clock) {
     Payload room(kBytes);
