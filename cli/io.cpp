@@ -72,10 +72,8 @@ void Progress::clear() {
   shown_ = false;
 }
 
-void end_on_interrupt() {
-  struct sigaction current {};
-  sigaction(SIGINT, nullptr, &current);
-  if (current.sa_handler == SIG_IGN) return;
+void end_on_interrupt(const Io& io) {
+  if (io.env(kLauncherVariable)) return;
   struct sigaction action {};
   action.sa_handler = interrupted;
   sigaction(SIGINT, &action, nullptr);

@@ -54,8 +54,9 @@ class Progress {
   double last_ = 0;
 };
 
-// Ctrl-C ends this process at once with exit code 130, unless whoever started it made it ignore
-// the signal. Libraries that install handlers of their own are the reason to call it again.
-void end_on_interrupt();
+// Ctrl-C ends this process at once with exit code 130, also where a shell made it ignore the signal
+// (as it does with `&` in scripts). Workers of our launcher leave that to it. Libraries that
+// install handlers of their own are the reason to call it again.
+void end_on_interrupt(const Io& io);
 
 }  // namespace thinwire::cli

@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <sys/signalfd.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <deque>
@@ -46,36 +47,49 @@ struct MasterSocket {
   }
 };
 
-// SIGINT and SIGTERM as events instead of interruptions, for as long as this lives.
+// Where the handler below reports; a signal handler can reach nothing but globals.
+std::atomic<int> signal_event{-1};
+
+extern "C" void report_signal(int) {
+  const int before = errno;
+  const std::uint64_t one = 1;
+  if (write(signal_event.load(), &one, sizeof one) < 0) {
+    // The counter is full: the event is there already.
+  }
+  errno = before;
+}
+
+// SIGINT and SIGTERM as events instead of interruptions, for as long as this lives. A handler
+// rather than a blocked signal, because threads of libraries may not block it.
 class SignalEvents {
  public:
-  SignalEvents() {
-    sigset_t caught;
-    sigemptyset(&caught);
-    sigaddset(&caught, SIGINT);
-    sigaddset(&caught, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &caught, &before_);
-    events_ = Descriptor(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (events_.number() < 0) fail("signalfd");
+  SignalEvents() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (event_.number() < 0) fail("eventfd");
+    signal_event = event_.number();
+    struct sigaction action {};
+    action.sa_handler = report_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGINT, &action, &before_int_);
+    sigaction(SIGTERM, &action, &before_term_);
   }
   ~SignalEvents() {
-    take();
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    sigaction(SIGINT, &before_int_, nullptr);
+    sigaction(SIGTERM, &before_term_, nullptr);
   }
   SignalEvents(const SignalEvents&) = delete;
   SignalEvents& operator=(const SignalEvents&) = delete;
 
-  int descriptor() const { return events_.number(); }
-  bool take() {
-    signalfd_siginfo info;
-    bool any = false;
-    while (read(events_.number(), &info, sizeof info) == sizeof info) any = true;
-    return any;
+  int descriptor() const { return event_.number(); }
+  // How many came since the last call.
+  std::uint64_t take() {
+    std::uint64_t count = 0;
+    return read(event_.number(), &count, sizeof count) == sizeof count ? count : 0;
   }
 
  private:
-  sigset_t before_;
-  Descriptor events_;
+  Descriptor event_;
+  struct sigaction before_int_ {};
+  struct sigaction before_term_ {};
 };
 
 std::vector<std::string> environment_of(int rank, int workers, const MasterSocket& master,
@@ -119,7 +133,7 @@ class Watch {
   int run() {
     while (std::ranges::any_of(workers_, &WorkerProcess::running)) {
       wait_for_events();
-      if (signals_.take()) interrupt();
+      if (signals_.take() > 0) interrupt();
       for (WorkerProcess& worker : workers_) worker.forward_output(relay_);
       if (deadline_ && now() >= *deadline_) press_on();
     }

@@ -1,6 +1,8 @@
 // All-reduce and reduce-scatter: results, bits, bytes and messages.
 #include <gtest/gtest.h>
+
 #include <rapidcheck/gtest.h>
+#include <limits>
 
 #include <algorithm>
 #include <bit>
@@ -206,6 +208,39 @@ TEST_P(Groups, SmallReduceScatterTakesTheDoubling) {
 
 // Around every number of chunks that differs from the last: fewer than fit the window, as many,
 // more; shares that differ by one element.
+TEST_P(Groups, TheMeanIsTheSumDivided) {
+  const int size = GetParam();
+  for (const std::size_t numel : {0u, 1u, 5u, 1000u, 300'000u}) {
+    for (const Route route : {Route::ring, Route::doubling}) {
+      on_ranks(size, [&](Transport& wire) {
+        std::vector<float> mean(numel);
+        for (std::size_t i = 0; i < numel; ++i) {
+          mean[i] = static_cast<float>(i % 1000) * static_cast<float>(wire.rank() + 1);
+        }
+        std::vector<float> sum = mean;
+        allreduce_sum(wire, MutFloats(sum), route);
+        EXPECT_TRUE(allreduce_mean(wire, mean, route));
+        for (std::size_t i = 0; i < numel; ++i) {
+          ASSERT_EQ(mean[i], sum[i] / static_cast<float>(size)) << numel << ", " << i;
+        }
+      });
+    }
+  }
+}
+
+TEST_P(Groups, AMeanThatIsNotFiniteIsSeenByAll) {
+  const int size = GetParam();
+  for (const std::size_t bad : {0u, 777u, 99'999u}) {
+    for (const Route route : {Route::ring, Route::doubling}) {
+      on_ranks(size, [&](Transport& wire) {
+        std::vector<float> data(100'000, 1.0f);
+        if (wire.rank() == size / 2) data[bad] = std::numeric_limits<float>::quiet_NaN();
+        EXPECT_FALSE(allreduce_mean(wire, data, route)) << bad;
+      });
+    }
+  }
+}
+
 TEST(Allreduce, EveryNumberOfChunks) {
   constexpr std::size_t kChunk = 128 * 1024 / sizeof(float);
   for (const int size : {2, 3, 5}) {
