@@ -228,20 +228,23 @@ void deadline(Transport& wire) {
 
 // A message that does not fit, or is not what an exact receive expects, is refused by name.
 void wrong_size(Transport& wire) {
-  const std::unique_ptr<Transport> side = wire.lane();
+  const std::unique_ptr<Transport> watch[] = {wire.lane(), wire.lane()};
   if (wire.rank() == 0) {
     const Payload long_message = message(0, 0, 100'000);
     wire.post_send(1, kTag, Bytes(long_message).first(999));
     wire.post_send(2, kTag, long_message);
-    side->recv(1, kTag, {});
-    side->recv(2, kTag, {});
+    // The offers stand until both peers have finished, or should have.
+    for (const int peer : {1, 2}) {
+      Transport& lane = *watch[peer - 1];
+      lane.set_timeout(Seconds(3));
+      must_throw<TransportError>([&] { lane.recv(peer, kTag, {}); });
+    }
     return;
   }
   Payload room(1000);
   const auto fit = wire.rank() == 1 ? Fit::exact : Fit::at_most;
   const auto error = must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, fit)); });
   require(std::string(error.what()).find("rank 0") != std::string::npos, error.what());
-  side->send(0, kTag, {});  // another lane is none the worse for it
 }
 
 // A group of one is a group: no peer, no message, no special case for the caller.
