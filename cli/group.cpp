@@ -180,8 +180,8 @@ int run_group(const Group& group, Invocation& invocation, const Worker& worker) 
   JoinOptions join = group.join;
   join.log = log_to(invocation.io);
   run_workers(group.engine, join, [&](Transport& wire) {
-    end_on_interrupt(
-        invocation.io);  // again, because engines may have put their own handler in its place
+    // Again, because engines may have put their own handler in its place.
+    end_on_interrupt(invocation.io);
     worker(wire);
   });
   return kOk;

@@ -46,7 +46,7 @@ float doubling_sum(const std::vector<std::vector<float>>& in, std::size_t i) {
 }
 
 std::size_t chunks(std::size_t bytes) {
-  const std::size_t smallest = 128 * 1024, largest = 512 * 1024;
+  const std::size_t smallest = 131'072, largest = 524'288;
   const std::size_t chunk = std::min(std::max(bytes / 4, smallest), largest);
   return std::max<std::size_t>(1, (bytes + chunk - 1) / chunk);
 }
@@ -69,6 +69,7 @@ std::uint64_t doubling_sends(int rank, int size) {
 
 std::vector<std::vector<float>> inputs(std::uint64_t seed, int size, std::size_t n) {
   std::vector<std::vector<float>> in;
+  in.reserve(static_cast<std::size_t>(size));
   for (int r = 0; r < size; ++r) in.push_back(wild_floats(seed, r, n));
   return in;
 }
@@ -242,7 +243,7 @@ TEST_P(Groups, AMeanThatIsNotFiniteIsSeenByAll) {
 }
 
 TEST(Allreduce, EveryNumberOfChunks) {
-  constexpr std::size_t kChunk = 128 * 1024 / sizeof(float);
+  constexpr std::size_t kChunk = 131'072 / sizeof(float);
   for (const int size : {2, 3, 5}) {
     const auto ranks = static_cast<std::size_t>(size);
     on_ranks(size, [&](Transport& wire) {

@@ -67,7 +67,7 @@ TEST_P(GatherGroups, UnequalAllgatherSendsLengthsAndPieces) {
     const auto total = std::accumulate(expected.begin(), expected.end(), std::uint64_t{0});
     EXPECT_EQ(all.size(), total);
     const Expected pieces = dissemination(wire.rank(), expected);
-    EXPECT_EQ(sent.bytes(), 8 * static_cast<unsigned>(size - 1) + pieces.bytes);
+    EXPECT_EQ(sent.bytes(), 8 * static_cast<std::uint64_t>(size - 1) + pieces.bytes);
     EXPECT_EQ(sent.messages(), pieces.messages * (total > 0 ? 2 : 1));
   });
 }

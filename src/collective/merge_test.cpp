@@ -52,6 +52,7 @@ std::string butterfly_shape(int size) {
 
 std::string tree_shape(int size) {
   std::vector<std::string> values;
+  values.reserve(static_cast<std::size_t>(size));
   for (int r = 0; r < size; ++r) values.push_back(leaf(r));
   return tree_shape(values);
 }
@@ -106,7 +107,7 @@ TEST_P(MergeGroups, SendTheBytesOfTheFormula) {
     EXPECT_EQ(tree.bytes(), tree.messages() * kBytes);
     tree_total += tree.bytes();
   });
-  EXPECT_EQ(tree_total, 2 * static_cast<unsigned>(size - 1) * kBytes);
+  EXPECT_EQ(tree_total, 2 * static_cast<std::uint64_t>(size - 1) * kBytes);
 }
 
 using MergeCall = void (*)(Transport&, Payload&, std::size_t, const Merge&);
