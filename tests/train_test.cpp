@@ -1,6 +1,7 @@
 // thinwire train, end to end: started in every way, killed, interrupted and resumed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -54,8 +55,7 @@ class TrainCommand : public testing::Test {
   }
 
   fs::path directory_ =
-      fs::path(testing::TempDir()) /
-      fmt::format("thinwire_train_{}", testing::UnitTest::GetInstance()->random_seed());
+      fs::path(testing::TempDir()) / fmt::format("thinwire_train_command_{}", getpid());
 };
 
 TEST_F(TrainCommand, ReportsWhatTheContractPromises) {

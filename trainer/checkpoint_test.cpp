@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <mutex>
@@ -22,7 +23,9 @@ Payload bytes(std::size_t count, int value) {
 
 class Checkpoints : public testing::Test {
  protected:
-  Checkpoints() : directory_(fs::path(testing::TempDir()) / "thinwire_checkpoints") {
+  Checkpoints()
+      : directory_(fs::path(testing::TempDir()) /
+                   fmt::format("thinwire_checkpoints_{}", getpid())) {
     fs::remove_all(directory_);
     fs::create_directories(directory_);
   }

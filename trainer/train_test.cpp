@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -121,7 +122,8 @@ TEST(Train, SimulatedTimeIsComputeAndWire) {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() : path_(fs::path(testing::TempDir()) / "thinwire_train_test") {
+  TemporaryDirectory()
+      : path_(fs::path(testing::TempDir()) / ("thinwire_train_" + std::to_string(getpid()))) {
     fs::remove_all(path_);
   }
   ~TemporaryDirectory() { fs::remove_all(path_); }
