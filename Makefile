@@ -31,11 +31,11 @@ tidy: build  ## clang-tidy; findings are errors
 	@clang-tidy -p build --quiet $(filter %.cpp,$(SOURCES))
 
 asan:  ## engine tests under address and undefined-behaviour sanitizers
-	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS)
+	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS) --target engine_tests
 	@cd build-asan && ctest --output-on-failure -j $(JOBS) -L engine
 
 tsan:  ## engine tests under the thread sanitizer
-	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS)
+	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS) --target engine_tests
 	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L engine
 
 clean:

@@ -155,18 +155,19 @@ TEST(BenchAllreduce, AloneSendsNothing) {
 }
 
 // In virtual time, where a time can be asserted.
-TEST(BenchAllreduce, TheWireBoundIsThatOfTheBytes) {
-  if (std::ranges::none_of(engines(), [](const Engine& e) { return e.name == "sim"; })) {
-    GTEST_SKIP() << "sim is not in this build";
+TEST(BenchAllreduce, NoTimeIsBelowTheWireBoundOfTheBytes) {
+  for (const std::string_view engine : {"threads", "sim"}) {
+    if (std::ranges::none_of(engines(), [&](const Engine& e) { return e.name == engine; }))
+      continue;
+    const Outcome outcome = bench({"--transport", std::string(engine), "--workers", "2", "--numel",
+                                   "100k", "--network", "1gbit,0.5ms", "--reps", "5", "--json"});
+    ASSERT_EQ(outcome.code, kOk) << outcome.err;
+    const auto lines = json_lines(outcome.out);
+    const double bytes = lines.at(0)["bytes_per_worker"];
+    const double bound = lines.at(0)["wire_bound_seconds"];
+    EXPECT_DOUBLE_EQ(bound, bytes * 8 / 1e9 + 0.0005);
+    EXPECT_GE(lines.at(0)["seconds_min"], bound * (1 - 1e-6)) << engine;  // counted in nanoseconds
   }
-  const Outcome outcome = bench({"--transport", "sim", "--workers", "2", "--numel", "100k",
-                                 "--network", "1gbit,0.5ms", "--reps", "1", "--json"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
-  const auto lines = json_lines(outcome.out);
-  const double bytes = lines.at(0)["bytes_per_worker"];
-  const double bound = lines.at(0)["wire_bound_seconds"];
-  EXPECT_DOUBLE_EQ(bound, bytes * 8 / 1e9 + 0.0005);
-  EXPECT_GE(lines.at(0)["seconds_min"], bound * 0.95);
 }
 
 TEST(BenchAllreduce, PrintsATableForPeople) {

@@ -108,7 +108,8 @@ class Transport {
   // rank gives the n-th lane.
   std::unique_ptr<Transport> lane();
 
-  Seconds now() const { return runtime_.now(); }
+  // The runtime's clock; on an imitated network, the clock that network runs by.
+  virtual Seconds now() const { return runtime_.now(); }
   void sleep(Seconds duration) { runtime_.sleep(duration); }
   std::unique_ptr<Task> launch(std::function<void()> work);
   Runtime& runtime() const noexcept { return runtime_; }

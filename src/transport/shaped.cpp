@@ -57,6 +57,13 @@ class Shaped final : public Transport {
   Shaped(const Shaped& first, std::unique_ptr<Transport> inner)
       : Transport(first, first.runtime()), inner_(std::move(inner)), link_(first.link_) {}
 
+  // The clock of this lane as it would stand had every wait ended on time. What is sent next starts
+  // from there, so that late wake-ups, here and at peers, do not add up over the rounds of a
+  // collective: a few dozen microseconds each on a calm machine, milliseconds on a busy one. Times
+  // taken by this clock are those of the imitated network: never shorter than it allows. It is
+  // behind the real one by at most kForgiven, and never runs backwards.
+  Seconds now() const override { return runtime().now() - late_; }
+
  private:
   struct Operation {
     Envelope envelope;
@@ -79,7 +86,7 @@ class Shaped final : public Transport {
     const std::uint32_t ticket = operations_.acquire();
     Operation& operation = operations_[ticket];
     operation.from = rank();
-    operation.sent_at = link_->sent_at(punctual_now(), message.size());
+    operation.sent_at = link_->sent_at(now(), message.size());
     operation.envelope = {message.size(), link_->due_at(operation.sent_at).count()};
     operation.envelope_operation =
         inner_->post_send(to, envelope_tag(tag), raw(operation.envelope));
@@ -127,12 +134,12 @@ class Shaped final : public Transport {
     const Operation& operation = operations_[ticket];
     inner_->wait(*operation.envelope_operation);
     inner_->wait(*operation.body_operation);
-    resume_at(std::max(punctual_now(), operation.sent_at));
+    resume_at(std::max(now(), operation.sent_at));
   }
 
   void finish_receive(std::uint32_t ticket) {
     Operation& operation = operations_[ticket];
-    const Seconds asked = punctual_now();
+    const Seconds asked = now();
     operation.body_operation ? read_envelope(operation) : open(ticket);
     inner_->wait(*operation.body_operation);
     const Seconds arrived = link_->arrived_at(Seconds(operation.envelope.due),
@@ -182,18 +189,13 @@ class Shaped final : public Transport {
     return receive.tag == tag && (receive.accepts == kAnyRank || receive.accepts == from);
   }
 
-  // The clock of this lane as it would stand had every wait ended on time. What is sent next starts
-  // from there, so that late wake-ups, here and at peers, do not add up over the rounds of a
-  // collective: a few dozen microseconds each on a calm machine, milliseconds on a busy one.
-  Seconds punctual_now() const { return now() - late_; }
-
   void resume_at(Seconds when) {
     // The kernel may wake a thread 50 us late by default, half a LAN's latency.
     static thread_local const int precise = prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
     static_cast<void>(precise);
-    const Seconds left = when - now();
+    const Seconds left = when - runtime().now();
     if (left > Seconds(0)) sleep(left);
-    late_ = std::clamp(now() - when, Seconds(0), kForgiven);
+    late_ = std::clamp(runtime().now() - when, Seconds(0), kForgiven);
   }
 
   // More than this is not the scheduler but a machine that stood still.

@@ -247,6 +247,18 @@ TEST(Shaped, LateWakeUpsDoNotAddUp) {
   });
 }
 
+// A benchmark takes its start after a barrier, which may have woken it late.
+TEST(Shaped, ItsClockShowsWhatTheWireTakesWhoeverWakesLate) {
+  run_shaped(2, [](Transport& wire, RankClock& clock) {
+    clock.late = 3.3 * kUnit * (wire.rank() + 1);
+    ring(wire, 1);
+    const Seconds start = wire.now();
+    ring(wire, 3);
+    expect_time(wire.now() - start, 3 * (kUnit + kLatency));
+    expect_time(clock.time - wire.now(), clock.late);
+  });
+}
+
 TEST(Shaped, ALateReceiverCatchesUp) {
   run_shaped(2, [](Transport& wire, RankClock& clock) {
     if (wire.rank() == 1) clock.late = 2.5 * kUnit;
