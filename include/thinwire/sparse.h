@@ -1,0 +1,82 @@
+// Sparse vectors, and the exact selection of the entries that matter most.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "thinwire/buffer.h"
+
+namespace thinwire {
+
+// Some entries of a long vector. Indices strictly increase.
+struct Sparse {
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+
+  std::size_t size() const noexcept { return indices.size(); }
+  void clear() noexcept { indices.clear(), values.clear(); }
+  void push_back(std::uint32_t index, float value) {
+    indices.push_back(index), values.push_back(value);
+  }
+  bool operator==(const Sparse&) const = default;
+};
+
+// Everywhere below, the k largest entries are those of largest magnitude; of equal magnitudes the
+// lower index wins. Magnitudes are compared as the bits of |x|, so the result is a function of the
+// data alone, for any bits: denormals count, +0 and -0 are equal, NaN is above infinity.
+
+// What one step adds to the memory of what was not sent yet. With the gradient g, the parameters w,
+// the velocity u and the residual r, all of equal length:
+//   d = g + weight_decay w                 (w may be empty if weight_decay is 0)
+//   no velocity (u empty):  r += d
+//   velocity:               u = momentum u + d;    r += u       (momentum correction,
+//   nesterov:               u = momentum (u + d);  r += u + d    Lin et al. 2018)
+// The order of these operations is part of the definition; none is fused (no FMA).
+struct Accumulation {
+  MutFloats gradient;  // all 0 afterwards: the pass that reads it is the cheapest to clear it
+  MutFloats residual;
+  MutFloats velocity;
+  Floats params;
+  float momentum = 0;
+  float weight_decay = 0;
+  bool nesterov = false;
+};
+
+// Exact top-k in one pass over memory. Remembers the last threshold (only speed depends on it) and
+// its scratch memory, so that a call with no more elements than an earlier one allocates nothing
+// once `out` has room.
+class TopK {
+ public:
+  TopK();
+  ~TopK();
+  TopK(TopK&&) noexcept;
+  TopK& operator=(TopK&&) noexcept;
+
+  // Accumulates, then moves the min(k, n) largest entries of the residual to `out`: they are 0 in
+  // the residual afterwards, and in the velocity (factor masking: what was sent loses its
+  // momentum). At most 2^32 elements.
+  void select(const Accumulation& accumulation, std::size_t k, Sparse& out);
+
+  // What the last call looked at; for benchmarks and tests.
+  struct Work {
+    std::size_t candidates = 0;  // entries that passed the filter
+    int rescans = 0;             // further passes, because the filter had been too strict
+  };
+  const Work& work() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// out = a + b; entries at equal indices are added, also if they cancel to 0.
+void merge(const Sparse& a, const Sparse& b, Sparse& out);
+
+// Keeps the k largest entries of `entries` and moves the others to `dropped`, both in index order.
+void cut(Sparse& entries, std::size_t k, Sparse& dropped);
+
+// False if any value is infinite or not a number.
+bool all_finite(Floats values);
+
+}  // namespace thinwire
