@@ -38,8 +38,8 @@ declare -A may=(
   [strategy]="base kernel codec transport collective strategy"
 )
 declare -A implements=(
-  [kernel.h]=kernel [codec.h]=codec [transport.h]=transport [engines.h]=transport
-  [collective.h]=collective [model.h]=strategy [strategy.h]=strategy [registry.h]=strategy
+  [sparse.h]=kernel [codec.h]=codec [transport.h]=transport [engines.h]=transport
+  [collective.h]=collective [model.h]=strategy [strategy.h]=strategy
   [session.h]=strategy
 )
 for file in $(sources src | grep -v _test); do  # tests may look at anything
