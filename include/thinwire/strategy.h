@@ -28,7 +28,7 @@ struct Descent {
 struct RunPlan {
   std::uint64_t steps = 0;
   double steps_per_epoch = 0;
-  Descent descent;
+  Descent descent = {};
   // In simulated time the strategy's own computing is free unless it is charged as measured, which
   // makes the times realistic and no longer the same in every run.
   bool charge_codec = false;
