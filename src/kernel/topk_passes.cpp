@@ -1,7 +1,31 @@
 #include "kernel/topk_passes.h"
 
+#include <array>
+#include <bit>
+
 #include "kernel/magnitude.h"
 #include "kernel/topk_reference.h"
+
+#ifndef THINWIRE_KERNEL_TOPK_ORDER  // once, not for each kind of CPU
+#define THINWIRE_KERNEL_TOPK_ORDER
+namespace thinwire::kernel {
+
+// kMarkedFirst<lanes>[mask] are the lanes whose bit in the mask is set, in order, then zeros.
+template <std::size_t lanes>
+constexpr auto kMarkedFirst = [] {
+  std::array<std::array<std::uint32_t, lanes>, 1u << lanes> out{};
+  for (std::uint32_t mask = 0; mask < out.size(); ++mask) {
+    std::size_t next = 0;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) != 0) out[mask][next++] = lane;
+    }
+  }
+  return out;
+}();
+constexpr std::size_t kMostTableLanes = 8;
+
+}  // namespace thinwire::kernel
+#endif
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/topk_passes.cpp"
@@ -33,14 +57,30 @@ HWY_INLINE FloatMask exceeds(FloatVector values, hn::Vec<SignedTag> bound) {
   return hn::RebindMask(kFloats, hn::Gt(magnitudes, bound));
 }
 
-// Appends the marked lanes; lane 0 is element `begin`. Compress goes to a register, and from there
-// as a whole to memory: compressing straight to memory is microcode on Zen 4, seven times slower.
+// Appends the marked lanes; lane 0 is element `begin`. Lanes move to the front of a register, which
+// goes to memory as a whole: compressing straight to memory is microcode on Zen 4, seven times
+// slower.
+template <std::size_t kLanes = hn::MaxLanes(kFloats)>
 HWY_INLINE void append(FloatVector values, FloatMask marked, std::size_t begin, Found& found) {
   const auto indices = hn::Iota(kUnsigned, static_cast<std::uint32_t>(begin));
-  hn::StoreU(hn::Compress(values, marked), kFloats, found.values + found.size);
-  hn::StoreU(hn::Compress(indices, hn::RebindMask(kUnsigned, marked)), kUnsigned,
-             found.indices + found.size);
-  found.size += hn::CountTrue(kFloats, marked);
+  float* const to_values = found.values + found.size;
+  std::uint32_t* const to_indices = found.indices + found.size;
+  if constexpr (kLanes <= kMostTableLanes) {
+    // Our own table, since GCC 12 copies Highway's to the stack for each vector.
+    constexpr auto& kOrder = kMarkedFirst<kLanes>;
+    std::uint8_t bits[8];
+    hn::StoreMaskBits(kFloats, marked, bits);
+    const auto order = hn::IndicesFromVec(kFloats, hn::LoadU(kUnsigned, kOrder[bits[0]].data()));
+    const auto same_order =
+        hn::IndicesFromVec(kUnsigned, hn::LoadU(kUnsigned, kOrder[bits[0]].data()));
+    hn::StoreU(hn::TableLookupLanes(values, order), kFloats, to_values);
+    hn::StoreU(hn::TableLookupLanes(indices, same_order), kUnsigned, to_indices);
+    found.size += static_cast<std::size_t>(std::popcount(bits[0]));
+  } else {
+    hn::StoreU(hn::Compress(values, marked), kFloats, to_values);
+    hn::StoreU(hn::Compress(indices, hn::RebindMask(kUnsigned, marked)), kUnsigned, to_indices);
+    found.size += hn::CountTrue(kFloats, marked);
+  }
 }
 
 enum class Velocity { none, momentum, nesterov };
