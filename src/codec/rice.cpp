@@ -14,6 +14,9 @@ namespace {
 // Bits that fit beside a broken byte (up to 7 bits) in one store of a word.
 constexpr unsigned kStoreBits = 56;
 
+// With a parameter up to this, two codes nearly always fit in kStoreBits.
+constexpr unsigned kMostOfPair = 20;
+
 // 0.69 sqrt(2) in units of 1/1024: rounding a logarithm is cutting that of sqrt(2) times as much.
 constexpr std::uint64_t kScale = 999;
 
@@ -56,10 +59,10 @@ class BitWriter {
 // The bits of a stream from the first on, with zeros behind its end.
 class BitReader {
  public:
-  explicit BitReader(Bytes in) : next_(in.data()), end_(in.data() + in.size()) {}
+  explicit BitReader(Bytes in) : begin_(in.data()), next_(in.data()), end_(in.data() + in.size()) {}
 
   // Afterwards at least kStoreBits bits are there. The load does not wait for the bits that were
-  // just taken, only the shift does.
+  // just taken, only the shift does (F. Giesen, "Reading bits in far too many ways", 2018).
   void refill() {
     if (end_ - next_ >= 8) [[likely]] {
       ready_ |= load_word(next_) << count_;
@@ -77,24 +80,29 @@ class BitReader {
   void take(unsigned count) {
     ready_ >>= count;
     count_ -= count;
-    taken_ += count;
   }
 
-  std::uint64_t taken() const { return taken_; }
+  std::uint64_t taken() const {
+    return static_cast<std::uint64_t>(next_ - begin_) * 8 + beyond_ - count_;
+  }
 
  private:
   void refill_at_end() {
-    while (count_ <= kStoreBits) {
-      if (next_ < end_) ready_ |= std::to_integer<std::uint64_t>(*next_++) << count_;
-      count_ += 8;
+    for (; count_ <= kStoreBits; count_ += 8) {
+      if (next_ < end_) {
+        ready_ |= std::to_integer<std::uint64_t>(*next_++) << count_;
+      } else {
+        beyond_ += 8;
+      }
     }
   }
 
+  const std::byte* begin_;
   const std::byte* next_;
   const std::byte* end_;
+  std::uint64_t beyond_ = 0;  // bits behind the end that were made ready
   std::uint64_t ready_ = 0;
   unsigned count_ = 0;  // bits in ready_
-  std::uint64_t taken_ = 0;
 };
 
 [[noreturn]] void refuse(std::string_view reason) {
@@ -110,31 +118,51 @@ std::uint64_t long_quotient(BitReader& in, std::uint64_t bits, std::uint64_t mos
     quotient += zeros;
     in.take(zeros);
     if (zeros < kStoreBits) return quotient;
-    if (quotient > most) refuse("has an index beyond the vector");
     if (in.taken() >= bits) refuse("ends within an index");
+    if (quotient > most) refuse("has an index beyond the vector");
   }
 }
 
-// Calls visit(gap) for `count` gaps, none above `most` by more than 2^r.
-template <class Visit>
-BitReader walk(Bytes stream, unsigned r, std::uint64_t count, std::uint64_t most, Visit visit) {
+// The next gap, for the rare one whose code is longer than its share of a refill.
+std::uint64_t long_gap(BitReader& in, unsigned r, std::uint64_t bits, std::uint64_t most) {
+  const std::uint64_t quotient = long_quotient(in, bits, most >> r);
+  in.refill();
+  const std::uint64_t rest = in.ready() >> 1 & low_bits(r);
+  in.take(r + 1);
+  in.refill();
+  return quotient << r | rest;
+}
+
+// Calls visit(gap) for `count` gaps, none above `most` by more than 2^r + kStoreBits. Refills once
+// for kTogether codes, of which each then has its share of the bits.
+template <unsigned kTogether, class Visit>
+BitReader walk_together(Bytes stream, unsigned r, std::uint64_t count, std::uint64_t most,
+                        Visit visit) {
   BitReader in(stream);
   const std::uint64_t bits = stream.size() * 8;
-  const unsigned shortest_long = kStoreBits - r;  // quotients from here on need more than a refill
-  for (std::uint64_t i = 0; i < count; ++i) {
-    in.refill();
-    unsigned zeros = in.zeros();
-    std::uint64_t quotient = zeros;
-    if (zeros >= shortest_long) [[unlikely]] {
-      quotient = long_quotient(in, bits, most >> r);
-      in.refill();
-      zeros = 0;
-    }
+  const unsigned limit = kStoreBits / kTogether - r;
+  const auto next = [&] {
+    const unsigned zeros = in.zeros();
+    if (zeros >= limit) [[unlikely]]
+      return visit(long_gap(in, r, bits, most));
     const std::uint64_t rest = in.ready() >> (zeros + 1) & low_bits(r);
     in.take(zeros + 1 + r);
-    visit(quotient << r | rest);
+    visit(std::uint64_t{zeros} << r | rest);
+  };
+  std::uint64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    in.refill();
+    for (unsigned code = 0; code < kTogether; ++code) next();
   }
+  in.refill();
+  for (; i < count; ++i) next();
   return in;
+}
+
+template <class Visit>
+BitReader walk(Bytes stream, unsigned r, std::uint64_t count, std::uint64_t most, Visit visit) {
+  return r <= kMostOfPair ? walk_together<2>(stream, r, count, most, visit)
+                          : walk_together<1>(stream, r, count, most, visit);
 }
 
 }  // namespace
@@ -204,8 +232,9 @@ void decode(Bytes stream, unsigned r, std::span<std::uint32_t> indices) {
   std::uint32_t lowest = 0;
   std::uint32_t* out = indices.data();
   walk(stream, r, indices.size(), ~std::uint64_t{0}, [&](std::uint64_t gap) {
-    *out = lowest + static_cast<std::uint32_t>(gap);
-    lowest = *out++ + 1;
+    const std::uint32_t index = lowest + static_cast<std::uint32_t>(gap);
+    *out++ = index;
+    lowest = index + 1;
   });
 }
 

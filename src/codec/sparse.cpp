@@ -58,11 +58,25 @@ void check_numel(std::size_t numel) {
   }
 }
 
+std::uint32_t load_index(const std::byte* indices, std::size_t i) {
+  std::uint32_t index;
+  std::memcpy(&index, indices + i * sizeof index, sizeof index);
+  return index;
+}
+
+// Strictly, and below numel.
+bool increase(const std::byte* indices, std::size_t count, std::uint64_t numel) {
+  if (count == 0) return true;
+  std::uint32_t falls = 0;  // not a bool, and no early way out: so it becomes vector code
+  for (std::size_t i = 1; i < count; ++i) {
+    falls |= static_cast<std::uint32_t>(load_index(indices, i - 1) >= load_index(indices, i));
+  }
+  return falls == 0 && load_index(indices, count - 1) < numel;
+}
+
 void check_entries(const Sparse& entries, std::size_t numel) {
-  const std::vector<std::uint32_t>& indices = entries.indices;
-  bool increasing = indices.empty() || indices.back() < numel;
-  for (std::size_t i = 1; i < indices.size(); ++i) increasing &= indices[i - 1] < indices[i];
-  if (!increasing || entries.values.size() != indices.size()) {
+  const auto* indices = reinterpret_cast<const std::byte*>(entries.indices.data());
+  if (entries.values.size() != entries.size() || !increase(indices, entries.size(), numel)) {
     throw std::invalid_argument("encode_sparse: the entries are not a sparse vector of numel");
   }
 }
@@ -211,20 +225,11 @@ void check_header(const Header& header, const SparseFormat& format, const Sparse
   }
 }
 
-std::uint32_t load_index(Bytes stream, std::size_t i) {
-  std::uint32_t index;
-  std::memcpy(&index, stream.data() + i * sizeof index, sizeof index);
-  return index;
-}
-
 void check_raw(Bytes stream, std::size_t count, std::uint64_t numel) {
-  if (count == 0) return;
-  bool increasing = load_index(stream, count - 1) < numel;
-  for (std::size_t i = 1; i < count; ++i) {
-    increasing &= load_index(stream, i - 1) < load_index(stream, i);
+  if (!increase(stream.data(), count, numel)) {
+    refuse("its indices do not increase, or leave the vector");
   }
-  if (!increasing) refuse("its indices do not increase, or leave the vector");
-  if (count % 2 == 1 && load_index(stream, count) != 0) refuse("its padding is not 0");
+  if (count % 2 == 1 && load_index(stream.data(), count) != 0) refuse("its padding is not 0");
 }
 
 // A dense body: counts what is not 0 first, so that the vectors grow once.

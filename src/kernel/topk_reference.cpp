@@ -19,13 +19,15 @@ Accumulated accumulated(const Accumulation& a, std::size_t i) {
   return {a.residual[i] + (velocity + d), velocity};
 }
 
+void accumulate(const Accumulation& a, std::size_t i) {
+  const Accumulated now = accumulated(a, i);
+  a.residual[i] = now.residual;
+  if (!a.velocity.empty()) a.velocity[i] = now.velocity;
+  a.gradient[i] = 0;
+}
+
 void accumulate(const Accumulation& a) {
-  for (std::size_t i = 0; i < a.gradient.size(); ++i) {
-    const Accumulated now = accumulated(a, i);
-    a.residual[i] = now.residual;
-    if (!a.velocity.empty()) a.velocity[i] = now.velocity;
-    a.gradient[i] = 0;
-  }
+  for (std::size_t i = 0; i < a.gradient.size(); ++i) accumulate(a, i);
 }
 
 Sparse largest(Floats values, std::size_t k) {

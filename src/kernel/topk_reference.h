@@ -6,14 +6,15 @@
 
 namespace thinwire::kernel::reference {
 
-// The velocity of accumulation.velocity[i] and the residual of accumulation.residual[i] after the
-// step.
+// What element i is after the step.
 struct Accumulated {
   float residual;
   float velocity;  // 0 without one
 };
 Accumulated accumulated(const Accumulation& accumulation, std::size_t i);
 
+// Does the step, for element i or for all.
+void accumulate(const Accumulation& accumulation, std::size_t i);
 void accumulate(const Accumulation& accumulation);
 
 // The min(k, n) largest entries.
