@@ -46,10 +46,10 @@ void expect_agreement(const std::vector<RankRecord>& records) {
 // Means of P workers are exact for powers of two only.
 double allowed_imbalance(int workers) { return std::has_single_bit(unsigned(workers)) ? 0 : 1e-4; }
 
-class SparseGroups : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(All, SparseGroups, testing::ValuesIn(kGroupSizes));
+class SparseStrategyGroups : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(All, SparseStrategyGroups, testing::ValuesIn(kGroupSizes));
 
-TEST_P(SparseGroups, AgreeAndConserveEveryStep) {
+TEST_P(SparseStrategyGroups, AgreeAndConserveEveryStep) {
   for (const std::string& exchange : kExchanges) {
     StrategyRun run;
     run.spec = exchange + "density=0.02";
@@ -62,7 +62,7 @@ TEST_P(SparseGroups, AgreeAndConserveEveryStep) {
   }
 }
 
-TEST_P(SparseGroups, OfDensityOneAreTheMean) {
+TEST_P(SparseStrategyGroups, OfDensityOneAreTheMean) {
   for (const std::string& exchange : kExchanges) {
     StrategyRun run;
     run.spec = exchange + "density=1";
@@ -73,7 +73,7 @@ TEST_P(SparseGroups, OfDensityOneAreTheMean) {
   }
 }
 
-RC_GTEST_PROP(SparseProperty, AgreeAndConserve, ()) {
+RC_GTEST_PROP(SparseStrategiesProperty, AgreeAndConserve, ()) {
   StrategyRun run;
   run.workers = *rc::gen::inRange(2, 10);
   run.numel = *rc::gen::inRange<std::size_t>(1, 400);
@@ -91,7 +91,7 @@ RC_GTEST_PROP(SparseProperty, AgreeAndConserve, ()) {
   RC_ASSERT(imbalance(run, records) <= allowed_imbalance(run.workers));
 }
 
-TEST(Sparse, OneWorkerIsLeftAlone) {
+TEST(SparseStrategies, OneWorkerIsLeftAlone) {
   for (const std::string& exchange : kExchanges) {
     StrategyRun run;
     run.spec = exchange + "density=0.01";
@@ -107,7 +107,7 @@ TEST(Sparse, OneWorkerIsLeftAlone) {
   }
 }
 
-TEST(Sparse, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
+TEST(SparseStrategies, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
   for (const std::string& exchange : kExchanges) {
     StrategyRun run;
     run.spec = exchange + "density=0.05";
@@ -126,7 +126,7 @@ TEST(Sparse, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
   }
 }
 
-TEST(Sparse, ASumThatOverflowsIsSkippedByAll) {
+TEST(SparseStrategies, ASumThatOverflowsIsSkippedByAll) {
   for (const std::string& exchange : kExchanges) {
     StrategyRun run;
     run.spec = exchange + "density=0.01";
@@ -138,7 +138,7 @@ TEST(Sparse, ASumThatOverflowsIsSkippedByAll) {
   }
 }
 
-TEST(Sparse, GoesOnFromItsSavedState) {
+TEST(SparseStrategies, GoesOnFromItsSavedState) {
   for (const std::string& exchange : kExchanges) {
     StrategyRun run;
     run.spec = exchange + "density=0.02";
@@ -159,7 +159,7 @@ TEST(Sparse, GoesOnFromItsSavedState) {
   }
 }
 
-TEST(Sparse, RefusesAStateThatIsNotItsOwn) {
+TEST(SparseStrategies, RefusesAStateThatIsNotItsOwn) {
   StrategyRun run;
   const Payload good = play(run)[0].state;
   for (std::size_t length = 0; length < good.size(); length += 97) {
@@ -177,7 +177,7 @@ TEST(Sparse, RefusesAStateThatIsNotItsOwn) {
 }
 
 // Momentum before the selection, everything selected: the momentum SGD of the mean gradient.
-TEST(Sparse, CorrectedMomentumOfDensityOneIsMomentumSgd) {
+TEST(SparseStrategies, CorrectedMomentumOfDensityOneIsMomentumSgd) {
   for (const bool nesterov : {false, true}) {
     StrategyRun run;
     run.spec = "gtopk:density=1";
@@ -198,7 +198,7 @@ TEST(Sparse, CorrectedMomentumOfDensityOneIsMomentumSgd) {
   }
 }
 
-TEST(Sparse, TakesOverWhatHasToHappenBeforeTheSelection) {
+TEST(SparseStrategies, TakesOverWhatHasToHappenBeforeTheSelection) {
   const Descent asked{0.9f, 1e-4f, true};
   const Descent corrected = make_strategy("gtopk")->remaining(asked, 4);
   EXPECT_EQ(corrected.momentum, 0);
@@ -209,7 +209,7 @@ TEST(Sparse, TakesOverWhatHasToHappenBeforeTheSelection) {
   EXPECT_TRUE(plain.nesterov);
 }
 
-TEST(Sparse, SmallTensorsAreDenseIfAsked) {
+TEST(SparseStrategies, SmallTensorsAreDenseIfAsked) {
   StrategyRun run;
   run.spec = "gtopk:density=0.001,small=dense";
   run.workers = 4;
@@ -230,7 +230,7 @@ TEST(Sparse, SmallTensorsAreDenseIfAsked) {
   EXPECT_EQ(std::count(matrix.begin(), matrix.end(), 0.0f), 999) << "a matrix is sent sparse";
 }
 
-TEST(Sparse, SelectsTheShareOfTheWarmUp) {
+TEST(SparseStrategies, SelectsTheShareOfTheWarmUp) {
   StrategyRun run;
   run.spec = "gtopk:density=0.01,warmup=0.1+0.05";
   run.workers = 4;
