@@ -7,6 +7,7 @@
 
 #include "thinwire/collective.h"
 #include "trainer/checkpoint.h"
+#include "trainer/compute_threads.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
@@ -281,7 +282,7 @@ class Run {
 TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& data,
                   const Observer& observer) {
   // One thread per worker: several workers usually share a machine.
-  torch::set_num_threads(1);
+  set_compute_threads(1);
   return Run(wire, options, data, observer).run();
 }
 
