@@ -138,10 +138,7 @@ namespace {
 void emit(const Found& winners, const Accumulation& a, Sparse& out) {
   out.indices.insert(out.indices.end(), winners.indices, winners.indices + winners.size);
   out.values.insert(out.values.end(), winners.values, winners.values + winners.size);
-  const std::span indices(winners.indices, winners.size);
-  for (const std::uint32_t i : indices) a.residual[i] = 0;
-  if (a.velocity.empty()) return;
-  for (const std::uint32_t i : indices) a.velocity[i] = 0;
+  for (const std::uint32_t i : std::span(winners.indices, winners.size)) a.residual[i] = 0;
 }
 
 }  // namespace

@@ -45,10 +45,7 @@ Sparse largest(Floats values, std::size_t k) {
 Sparse select(const Accumulation& a, std::size_t k) {
   accumulate(a);
   Sparse out = largest(a.residual, k);
-  for (const std::uint32_t i : out.indices) {
-    a.residual[i] = 0;
-    if (!a.velocity.empty()) a.velocity[i] = 0;
-  }
+  for (const std::uint32_t i : out.indices) a.residual[i] = 0;
   return out;
 }
 
