@@ -103,8 +103,25 @@ class GTopK final : public SparseStrategy {
     cut(merged_, k_, dropped_);
     errors_.resize(merged_.size());
     round_to_wire(format().values, merged_.values, errors_);
+    drop_zeros();
     encode_sparse(merged_, format(), address_, out);
     account(next_performers());
+  }
+
+  // Values that cancelled, or were rounded to 0, tell nobody anything.
+  void drop_zeros() {
+    std::size_t kept = 0;
+    for (std::size_t j = 0; j < merged_.size(); ++j) {
+      if (merged_.values[j] != 0) {
+        merged_.indices[kept] = merged_.indices[j];
+        merged_.values[kept] = merged_.values[j];
+        errors_[kept++] = errors_[j];
+      } else if (errors_[j] != 0) {
+        dropped_.push_back(merged_.indices[j], errors_[j]);
+      }
+    }
+    merged_.indices.resize(kept);
+    merged_.values.resize(kept);
   }
 
   // Of the merge that comes next on this rank: who else does it.

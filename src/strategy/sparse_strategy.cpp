@@ -138,7 +138,15 @@ void SparseStrategy::select(StepContext& context, std::size_t k) {
                 k, picks_);
   errors_.resize(picks_.size());
   round_to_wire(format_.values, picks_.values, errors_);
-  for (std::size_t j = 0; j < picks_.size(); ++j) residual_[picks_.indices[j]] = errors_[j];
+  std::size_t kept = 0;
+  for (std::size_t j = 0; j < picks_.size(); ++j) {
+    residual_[picks_.indices[j]] = errors_[j];
+    if (picks_.values[j] == 0) continue;  // there was nothing else to pick
+    picks_.indices[kept] = picks_.indices[j];
+    picks_.values[kept++] = picks_.values[j];
+  }
+  picks_.indices.resize(kept);
+  picks_.values.resize(kept);
 }
 
 // Everything is sent, so that nothing is held back and no momentum is stale: the momentum SGD of
