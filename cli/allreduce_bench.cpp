@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <chrono>
 #include <cmath>
 
 #include "thinwire/collective.h"
@@ -14,12 +16,17 @@
 namespace thinwire::cli {
 namespace {
 
-// Gradients are multiples of 2^-11 in [-1, 1): the sum of up to this many is exact in any order.
+// Gradients are multiples of 2^-11 in (-1, 1): the sum of up to this many is exact in any order.
 constexpr int kMostExactWorkers = 1 << 12;
 constexpr std::size_t kSamples = 64;
 
+// Most are small and few are large, as with real gradients: each further factor of two has half the
+// chance.
 float gradient_of(std::uint32_t bits) {
-  return static_cast<float>(static_cast<std::int32_t>(bits) >> 20) * 0x1.0p-11f;
+  const int size = static_cast<int>(bits >> 25);  // 7 bits
+  const int doublings = std::min(std::countr_zero(bits | 0x10u), 4);
+  const int magnitude = size << doublings;
+  return static_cast<float>((bits >> 24 & 1u) != 0 ? -magnitude : magnitude) * 0x1.0p-11f;
 }
 
 // Four gradients of a rank come from one block.
@@ -77,7 +84,9 @@ class Measurement {
         exact_(plan.strategy == "dense" || plan.strategy == "dense:dtype=fp32"),
         gradient_(numel),
         layout_{{{"gradient", 0, {numel}}}, numel},
-        context_{0, {{}, gradient_, layout_}, wire, stats_} {}
+        context_{0, {{}, gradient_, layout_}, wire, stats_} {
+    context_.run.charge_codec = true;
+  }
 
   AllreduceResult run(const RepStarted& rep_started) {
     strategy_->begin(context_);
@@ -86,10 +95,32 @@ class Measurement {
       note(agree(exchange(rep)), rep);
     }
     strategy_->end(context_);
-    return result();
+    AllreduceResult out = result();
+    out.seconds_add = measure_add();
+    out.figures = strategy_->figures();
+    sum_figures(wire_, out.figures);
+    return out;
   }
 
  private:
+  // Every rank at once, as in an exchange. In simulated time ranks compute one after the other.
+  double measure_add() {
+    constexpr int kPasses = 3;
+    std::vector<float> sum(gradient_.size());
+    std::vector<double> taken;
+    for (int pass = 0; pass < kPasses; ++pass) {
+      barrier(wire_);
+      const auto start = std::chrono::steady_clock::now();
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient_[i];
+      const Seconds elapsed = std::chrono::steady_clock::now() - start;
+      std::uint64_t longest = nanoseconds(elapsed);
+      allreduce_max(wire_, std::span(&longest, 1));
+      taken.push_back(static_cast<double>(longest) / 1e9);
+    }
+    if (!sum.empty()) gradient_[0] += sum[0];  // or the compiler may leave the passes out
+    return summarize(taken).median;
+  }
+
   Observed exchange(int rep) {
     fill_gradient(gradient_, plan_.seed, rep, wire_.rank());
     context_.step = static_cast<std::uint64_t>(rep);

@@ -9,6 +9,7 @@
 
 #include "thinwire/network.h"
 #include "thinwire/stats.h"
+#include "thinwire/strategy.h"
 #include "thinwire/transport.h"
 
 namespace thinwire::cli {
@@ -33,6 +34,10 @@ struct AllreduceResult {
   // The bytes of the busiest link at its full speed and one latency; none without a network.
   std::optional<double> wire_bound_seconds;
   bool replicas_identical = true;
+  // What a worker that computes next to the others needs for r += g over as many floats: the unit
+  // that memory sets for seconds_codec. Median, slowest worker.
+  double seconds_add = 0;
+  std::vector<Figure> figures;  // what the strategy says about itself
 };
 
 // Floats that a worker holds per element: the gradient, and as much again for the collectives.

@@ -68,6 +68,20 @@ void AllreduceReport::print_row(const AllreduceResult& result) {
                            bound > 0 ? fmt::format("{:.2f}", median / bound) : "-");
   }
   io_.out << (result.replicas_identical ? "" : "  REPLICAS DIFFER") << '\n';
+  if (result.seconds_codec > 0) print_codec(result);
+}
+
+// How far the strategy's own computing is from what memory allows, and its code from the entropy.
+void AllreduceReport::print_codec(const AllreduceResult& result) {
+  std::string line = fmt::format("codec {}", time_text(result.seconds_codec));
+  if (result.seconds_add > 0) {
+    line += fmt::format(", {:.2f} x r += g ({})", result.seconds_codec / result.seconds_add,
+                        time_text(result.seconds_add));
+  }
+  for (const Figure& figure : result.figures) {
+    if (figure.group.empty()) line += fmt::format("; {} {:.4g}", figure.name, figure.value());
+  }
+  io_.out << fmt::format("{:>12} {}\n", "", line);
 }
 
 void AllreduceReport::print_json(const AllreduceResult& result) {
@@ -85,6 +99,10 @@ void AllreduceReport::print_json(const AllreduceResult& result) {
       {"replicas_identical", result.replicas_identical},
       {"reps", result.reps},
   };
+  if (result.seconds_codec > 0) line["detail"]["add_seconds_median"] = result.seconds_add;
+  for (const Figure& figure : result.figures) {
+    if (figure.group.empty()) line["detail"][figure.name] = figure.value();
+  }
   if (result.wire_bound_seconds) line["wire_bound_seconds"] = *result.wire_bound_seconds;
   io_.out << line.dump() << '\n';
 }

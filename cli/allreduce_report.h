@@ -17,6 +17,7 @@ class AllreduceReport {
  private:
   void print_heading(int workers);
   void print_row(const AllreduceResult& result);
+  void print_codec(const AllreduceResult& result);
   void print_json(const AllreduceResult& result);
 
   Io& io_;

@@ -16,6 +16,7 @@ struct Sparse {
 
   std::size_t size() const noexcept { return indices.size(); }
   void clear() noexcept { indices.clear(), values.clear(); }
+  void reserve(std::size_t entries) { indices.reserve(entries), values.reserve(entries); }
   void push_back(std::uint32_t index, float value) {
     indices.push_back(index), values.push_back(value);
   }

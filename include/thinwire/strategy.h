@@ -60,6 +60,9 @@ struct Figure {
   double value() const noexcept { return of == 0 ? 0 : amount / of; }
 };
 
+// Makes the figures of one rank those of all, which call this together.
+void sum_figures(Transport& wire, std::vector<Figure>& figures);
+
 // Hooks run on the training thread, in the same order on every rank; only they touch model memory.
 // With one worker every strategy is plain SGD, bit for bit.
 class Strategy {

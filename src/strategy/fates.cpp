@@ -6,7 +6,9 @@ Fates::Watched& Fates::watch() {
   if (used_ == lists_.size()) lists_.emplace_back();
   Watched& watched = lists_[used_++];
   watched.entries.clear();
+  watched.entries.reserve(room_);
   watched.alive.clear();
+  watched.alive.reserve(room_);
   return watched;
 }
 

@@ -17,7 +17,11 @@ class Fates {
     std::vector<std::uint8_t> alive;  // 0 or 1, for each entry
   };
 
-  void clear() noexcept { used_ = 0; }
+  // Forgets all; lists of up to `room` entries will need no new memory once they had it.
+  void clear(std::size_t room) noexcept {
+    used_ = 0;
+    room_ = room;
+  }
   // Valid until the next call.
   Watched& watch(const Sparse& entries);
   Watched& watch();  // nobody yet; fill it by add
@@ -32,6 +36,7 @@ class Fates {
  private:
   std::vector<Watched> lists_;  // the first used_ are in use; the memory of all is kept
   std::size_t used_ = 0;
+  std::size_t room_ = 0;
 };
 
 // Calls found(j, whether entries.indices[j] is among `others`) for every entry.

@@ -56,7 +56,8 @@ class GTopK final : public SparseStrategy {
     begin_step(context, k);
     timed_codec(context, [&] {
       value_.clear();
-      encode_sparse(picks(), format(), address_, value_);
+      value_.reserve(sparse_max_bytes(format(), address_.numel, k));
+      encode(picks(), address_, value_);
     });
     const auto combine = [&](Bytes lower, Bytes higher, Payload& out) {
       timed_codec(context, [&] { merge_messages(lower, higher, out); });
@@ -88,10 +89,15 @@ class GTopK final : public SparseStrategy {
     rank_ = context.wire.rank();
     workers_ = context.wire.size();
     merges_ = 0;
-    fates_.clear();
+    fates_.clear(k);
     children_.clear();
     roundings_.clear();
     drops_.clear();
+    for (Sparse* entries : {&lower_, &higher_, &final_}) entries->reserve(k);
+    for (Sparse* entries : {&merged_, &dropped_}) entries->reserve(2 * k);
+    errors_.reserve(k);
+    survivors_.reserve(k);
+    bits_.reserve((k + 7) / 8);
     fates_.watch(picks());  // the first list
   }
 
@@ -104,7 +110,7 @@ class GTopK final : public SparseStrategy {
     errors_.resize(merged_.size());
     round_to_wire(format().values, merged_.values, errors_);
     drop_zeros();
-    encode_sparse(merged_, format(), address_, out);
+    encode(merged_, address_, out);
     account(next_performers());
   }
 

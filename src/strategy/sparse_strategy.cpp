@@ -34,6 +34,15 @@ std::vector<float> get_floats(ByteReader& in) {
   return values;
 }
 
+double value_bytes(const SparseFormat& format) {
+  return format.values == ValueCoding::bf16 ? 2 : 4;
+}
+
+// The fewest bytes that `count` entries of any indices take, their values as they are.
+double entropy_bytes(const SparseFormat& format, std::size_t numel, std::size_t count) {
+  return index_entropy_bits(numel, count) / 8 + value_bytes(format) * static_cast<double>(count);
+}
+
 // A buffer of the state, which a checkpoint may have filled.
 void prepare(std::vector<float>& values, std::size_t size, std::string_view what) {
   if (values.empty()) values.resize(size, 0.0f);
@@ -181,8 +190,18 @@ void SparseStrategy::watch_residual(StepContext& context, double gradient_norm) 
   if (!warning.empty()) context.warn(warning);
 }
 
+void SparseStrategy::encode(const Sparse& entries, const SparseAddress& address, Payload& out) {
+  const std::size_t before = out.size();
+  encode_sparse(entries, format_, address, out);
+  coded_.coordinates += static_cast<double>(entries.size());
+  coded_.bytes += static_cast<double>(out.size() - before);
+  coded_.entropy_bytes += entropy_bytes(format_, address.numel, entries.size());
+}
+
 std::vector<Figure> SparseStrategy::figures() const {
-  std::vector<Figure> out;
+  std::vector<Figure> out = {
+      {"bytes_per_coordinate", coded_.bytes, coded_.coordinates},
+      {"entropy_bytes_per_coordinate", coded_.entropy_bytes, coded_.coordinates}};
   tally_.report(out);
   return out;
 }

@@ -43,6 +43,8 @@ class SparseStrategy : public Strategy {
     if (!velocity_.empty()) velocity_[index] = 0;
   }
   void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
+  // Appends the message of some entries; counts its bytes beside the fewest that any code needs.
+  void encode(const Sparse& entries, const SparseAddress& address, Payload& out);
   // Runs a part of the exchange whose time, without the codec's, is the wire's.
   template <class Part>
   void timed_wire(StepContext& context, Part part);
@@ -65,6 +67,9 @@ class SparseStrategy : public Strategy {
   SmallTensors small_;
   ResidualGuard guard_;
   SelectionTally tally_;
+  struct {
+    double coordinates = 0, bytes = 0, entropy_bytes = 0;
+  } coded_;
 };
 
 template <class Part>

@@ -8,6 +8,7 @@
 #include "codec/sparse.h"
 #include "collective/test_ranks.h"
 #include "strategy/strategy_run.h"
+#include "tests/allocations.h"
 #include "thinwire/collective.h"
 
 namespace thinwire {
@@ -228,6 +229,32 @@ TEST(SparseStrategies, SmallTensorsAreDenseIfAsked) {
   run.shape = {run.numel / 10, 10};
   const auto matrix = play(run)[0].grads[0];
   EXPECT_EQ(std::count(matrix.begin(), matrix.end(), 0.0f), 999) << "a matrix is sent sparse";
+}
+
+TEST(SparseStrategies, AllocateNothingAfterTheFirstStep) {
+  for (const std::string& exchange : kExchanges) {
+    for (const int workers : {4, 5}) {
+      on_ranks(workers, [&](Transport& wire) {
+        const Layout layout{{{"all", 0, {50'000}}}, 50'000};
+        std::vector<float> grads(layout.numel), params(layout.numel, 0.5f);
+        Stats stats;
+        StepContext context{0, {params, grads, layout}, wire, stats};
+        context.run.descent = {0.9f, 1e-4f, false};
+        const auto strategy = make_strategy(exchange + "density=0.01");
+        strategy->begin(context);
+        for (; context.step < 6; ++context.step) {
+          for (std::size_t i = 0; i < grads.size(); ++i) {
+            grads[i] = grid_gradient(wire.rank(), context.step, i);
+          }
+          const std::uint64_t before = allocations();
+          strategy->after_backward(context);
+          if (context.step > 0) {
+            EXPECT_EQ(allocations() - before, 0u) << exchange << ", step " << context.step;
+          }
+        }
+      });
+    }
+  }
 }
 
 TEST(SparseStrategies, SelectsTheShareOfTheWarmUp) {

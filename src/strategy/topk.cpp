@@ -1,6 +1,6 @@
 // Top-k S-SGD: the picks of every worker reach all others by all-gather, (P - 1) k coordinates, and
 // are added up in rank order. Nothing that was picked comes back.
-#include <bit>
+#include <algorithm>
 #include <cmath>
 
 #include "strategy/codec_time.h"
@@ -13,8 +13,9 @@ namespace {
 // Adds sparse vectors up in a dense one that starts as 0, and remembers where.
 class ScatteredSum {
  public:
-  void begin(MutFloats sum) {
+  void begin(MutFloats sum, std::size_t most_entries) {
     sum_ = sum;
+    touched_.reserve(std::min(most_entries, sum.size()));
     seen_.resize((sum.size() + 63) / 64, 0);
     touched_.clear();
   }
@@ -53,19 +54,21 @@ class TopKByAllGather final : public SparseStrategy {
   bool exchange(StepContext& context, std::size_t k) override {
     Transport& wire = context.wire;
     const SparseAddress address{context.model.grads.size(), context.step};
+    const std::size_t longest = sparse_max_bytes(format(), address.numel, k);
+    message_.reserve(longest);
+    all_.reserve(longest * static_cast<std::size_t>(wire.size()));
+    theirs_.reserve(k);
     timed_codec(context, [&] {
       count_selected(picks().indices);
       for (const std::uint32_t index : picks().indices) sent(index);
       message_.clear();
-      encode_sparse(picks(), format(), address, message_);
+      encode(picks(), address, message_);
     });
     lengths_.resize(static_cast<std::size_t>(wire.size()));
-    timed_wire(context, [&] {
-      allgather(wire, message_, all_, lengths_, sparse_max_bytes(format(), address.numel, k));
-    });
+    timed_wire(context, [&] { allgather(wire, message_, all_, lengths_, longest); });
     bool finite = true;
     timed_codec(context, [&] {
-      sum_.begin(context.model.grads);
+      sum_.begin(context.model.grads, k * lengths_.size());
       std::size_t at = 0;
       for (const std::uint64_t length : lengths_) {
         decode_sparse(Bytes(all_).subspan(at, length), format(), address, k, theirs_);

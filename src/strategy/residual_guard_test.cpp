@@ -1,0 +1,45 @@
+#include "strategy/residual_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace thinwire {
+namespace {
+
+constexpr double kDensity = 0.01;  // windows of 101 steps
+
+int warnings(double (*ratio)(double step), std::uint64_t steps) {
+  ResidualGuard guard;
+  int count = 0;
+  for (std::uint64_t step = 0; step < steps; step += 16) {
+    if (!guard.observe(step, ratio(static_cast<double>(step)), kDensity).empty()) ++count;
+  }
+  return count;
+}
+
+TEST(ResidualGuard, IsSilentWhileAResidualFillsUpAndWhenItIsFull) {
+  EXPECT_EQ(warnings([](double step) { return 50 * (1 - std::exp(-step / 100)); }, 100'000), 0);
+  EXPECT_EQ(warnings([](double step) { return 50 + 10 * std::sin(step); }, 100'000), 0);
+}
+
+TEST(ResidualGuard, WarnsOfExponentialGrowthAgainAtEachDoubling) {
+  const int count = warnings([](double step) { return std::exp(step / 150); }, 3000);
+  EXPECT_GE(count, 10);
+  EXPECT_LE(count, 30);
+}
+
+TEST(ResidualGuard, SaysWhatToDo) {
+  ResidualGuard guard;
+  std::string text;
+  for (std::uint64_t step = 0; text.empty(); step += 16) {
+    ASSERT_LT(step, 10'000u);
+    text = guard.observe(step, std::exp(static_cast<double>(step) / 150), kDensity);
+  }
+  for (const char* part : {"times the gradient", "density", "learning rate", "warmup", "return"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
