@@ -23,9 +23,20 @@ double seconds_of(const std::function<void()>& work) {
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 std::uint32_t magnitude(float x) { return bits_of(x) & 0x7fffffff; }
 
-void add(MutFloats sum, Floats summand) {
+inline __attribute__((always_inline)) void add_each(MutFloats sum, Floats summand) {
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += summand[i];
 }
+void add_plain(MutFloats sum, Floats summand) { add_each(sum, summand); }
+
+// The baseline deserves the vectors that the kernel has.
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void add_avx2(MutFloats sum, Floats summand) { add_each(sum, summand); }
+void add(MutFloats sum, Floats summand) {
+  __builtin_cpu_supports("avx2") ? add_avx2(sum, summand) : add_plain(sum, summand);
+}
+#else
+void add(MutFloats sum, Floats summand) { add_plain(sum, summand); }
+#endif
 
 // What one would write without TopK. `copy` is scratch memory of the same length.
 void select_by_nth_element(MutFloats gradient, MutFloats residual, std::vector<float>& copy,
