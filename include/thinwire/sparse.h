@@ -29,7 +29,7 @@ struct Sparse {
 
 // What one step adds to the memory of what was not sent yet. With the gradient g, the parameters w,
 // the velocity u and the residual r, all of equal length:
-//   d = g + weight_decay w                 (w may be empty if weight_decay is 0)
+//   d = g + weight_decay w                 (if weight_decay is 0, w is not read and may be empty)
 //   no velocity (u empty):  r += d
 //   velocity:               u = momentum u + d;    r += u       (momentum correction,
 //   nesterov:               u = momentum (u + d);  r += u + d    Lin et al. 2018)
@@ -56,7 +56,8 @@ class TopK {
 
   // Accumulates, then moves the min(k, n) largest entries of the residual to `out`: they are 0 in
   // the residual afterwards. The velocity keeps them, for whether what was picked is applied, and
-  // loses its momentum, is known only after an exchange. At most 2^32 elements.
+  // loses its momentum, is known only after an exchange. At most 2^32 elements;
+  // std::invalid_argument if the lengths differ.
   void select(const Accumulation& accumulation, std::size_t k, Sparse& out);
 
   // What the last call looked at; for benchmarks and tests.
@@ -71,10 +72,11 @@ class TopK {
   std::unique_ptr<State> state_;
 };
 
-// out = a + b; entries at equal indices are added, also if they cancel to 0.
+// out = a + b; entries at equal indices are added, also if they cancel to 0. `out` is neither a nor
+// b.
 void merge(const Sparse& a, const Sparse& b, Sparse& out);
 
-// Keeps the k largest entries of `entries` and moves the others to `dropped`, both in index order.
+// Keeps the k largest entries of `entries`; `dropped` becomes the others. Both in index order.
 void cut(Sparse& entries, std::size_t k, Sparse& dropped);
 
 // False if any value is infinite or not a number.
