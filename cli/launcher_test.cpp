@@ -16,7 +16,7 @@ namespace {
 
 // A directory for what workers leave behind.
 class Launch : public testing::Test {
- protected:
+ public:
   Launch() {
     char name[] = "/tmp/thinwire-launch-XXXXXX";
     if (mkdtemp(name) == nullptr) throw std::runtime_error("mkdtemp");
@@ -24,6 +24,7 @@ class Launch : public testing::Test {
   }
   ~Launch() override { std::filesystem::remove_all(folder_); }
 
+ protected:
   int run(const std::string& script, int workers, Seconds grace = Seconds(2)) {
     LaunchOptions options;
     options.command = {"/bin/sh", "-c", "cd " + folder_.string() + "\n" + script};
