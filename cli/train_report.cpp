@@ -28,6 +28,15 @@ std::string readable_time(Seconds time) {
   return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
 }
 
+Json detail(const std::vector<Figure>& figures) {
+  Json out = Json::object();
+  for (const Figure& figure : figures) {
+    Json& place = figure.group.empty() ? out : out[figure.group];
+    place[figure.name] = figure.value();
+  }
+  return out;
+}
+
 void write_file(const fs::path& file, const std::string& text) {
   std::ofstream out(file);
   if (!(out << text << '\n')) throw Error(fmt::format("cannot write {}", file.string()));
@@ -152,7 +161,7 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"consensus_distance", result.consensus_distance},
               {"skipped_steps", result.skipped_steps},
               {"residual_ratio", result.residual_ratio},
-              {"detail", Json::object()}}
+              {"detail", detail(result.figures)}}
       .dump();
 }
 
