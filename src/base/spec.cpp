@@ -128,7 +128,6 @@ std::string Spec::text(std::string_view key, std::string_view fallback, std::str
 
 void Spec::reject_unused() const {
   std::vector<std::string> known;
-  known.reserve(keys_.size());
   for (const SpecKey& key : keys_) known.push_back(key.name);
   for (const auto& [key, value] : values_) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {

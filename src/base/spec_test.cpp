@@ -156,7 +156,6 @@ RC_GTEST_PROP(SpecProperty, AnyTextIsReadBackOrRefused, ()) {
 RC_GTEST_PROP(SpecProperty, PairsComeBackSorted,
               (const std::map<std::uint16_t, std::uint32_t>& in)) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  pairs.reserve(in.size());
   for (const auto& [key, value] : in)
     pairs.emplace_back("k" + std::to_string(key), std::to_string(value));
   std::string shuffled = "name", sorted = "name";

@@ -210,7 +210,6 @@ void run_threads(const JoinOptions& options, const Worker& worker) {
   };
   {
     std::vector<std::jthread> threads;
-    threads.reserve(static_cast<std::size_t>(options.size));
     for (int rank = 0; rank < options.size; ++rank) threads.emplace_back(work, rank);
   }
   if (first) std::rethrow_exception(first);
