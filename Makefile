@@ -15,7 +15,7 @@ build: deps  ## build/thinwire and the library
 	@[ -f build/build.ninja ] || cmake --preset release
 	@cmake --build build -j $(JOBS)
 
-demo: build  ## what a thin wire costs: dense all-reduce on 4 workers, four networks
+demo: build  ## a network learns on four workers over a thin wire
 	@tools/demo
 
 test: build  ## install, build, run all tests
@@ -25,16 +25,16 @@ bench: build  ## the measurements behind docs/results
 	@bench/run
 
 format:  ## rewrite the sources in our style
-	@clang-format -i $(SOURCES)
+	@tools/deps dev && clang-format-14 -i $(SOURCES)
 
 tidy: build  ## clang-tidy; findings are errors
-	@clang-tidy -p build --quiet $(filter %.cpp,$(SOURCES))
+	@tools/deps dev && JOBS=$(JOBS) tools/tidy
 
 asan:  ## engine tests under address and undefined-behaviour sanitizers
 	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS) --target engine_tests
 	@cd build-asan && ctest --output-on-failure -j $(JOBS) -L engine
 
-tsan:  ## engine tests under the thread sanitizer
+tsan:  ## engine tests under the thread sanitizer, without foreign engines
 	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS) --target engine_tests
 	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L engine
 

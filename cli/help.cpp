@@ -23,7 +23,7 @@ class ExamplesFirst final : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode mode) const override {
     std::string name = app->get_name();
     for (const CLI::App* above = app->get_parent(); above != nullptr; above = above->get_parent()) {
-      name = above->get_name() + " " + name;
+      name.insert(0, above->get_name() + " ");
     }
     return tidy(fmt::format("{}\n{}{}{}{}{}", make_footer(app), make_description(app),
                             make_usage(app, name), make_positionals(app), make_groups(app, mode),

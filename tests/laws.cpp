@@ -191,7 +191,7 @@ void lanes(Transport& wire) {
   swap(wire, 1);
   task->join();
   require(task->finished(), "a joined task is not finished");
-  const std::uint64_t expected = 2 * 5000 * (49 * 50 / 2);
+  const std::uint64_t expected = std::uint64_t{2} * 5000 * (49 * 50 / 2);
   require(wire.traffic().bytes_sent == expected, "lanes do not share the sent bytes");
   require(other->traffic().bytes_received == expected, "lanes do not share the received bytes");
   require(wire.traffic().messages_sent == 100, "wrong number of messages");

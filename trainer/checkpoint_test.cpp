@@ -22,7 +22,7 @@ Payload bytes(std::size_t count, int value) {
 }
 
 class Checkpoints : public testing::Test {
- protected:
+ public:
   Checkpoints()
       : directory_(fs::path(testing::TempDir()) /
                    fmt::format("thinwire_checkpoints_{}", getpid())) {
@@ -31,6 +31,7 @@ class Checkpoints : public testing::Test {
   }
   ~Checkpoints() override { fs::remove_all(directory_); }
 
+ protected:
   // Two ranks save the given steps.
   void save(std::initializer_list<std::uint64_t> steps) {
     on_ranks(kIdentity, [&](Transport& wire, CheckpointStore& store) {

@@ -176,7 +176,7 @@ RC_GTEST_PROP(SparseProperty, WhatIsEncodedIsDecodedAndNotLongerThanTheBound, ()
   RC_ASSERT(same_bits(decoded(message, format, address, entries.size()), entries));
 }
 
-RC_GTEST_PROP(SparseProperty, RoundingLosesNothing, (std::vector<std::uint32_t> patterns)) {
+RC_GTEST_PROP(SparseProperty, RoundingLosesNothing, (const std::vector<std::uint32_t>& patterns)) {
   for (const SparseFormat& format : kFormats) {
     std::vector<float> before, errors(patterns.size());
     for (const std::uint32_t pattern : patterns) before.push_back(from_bits(pattern));

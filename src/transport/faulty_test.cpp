@@ -21,7 +21,8 @@ void run_pair(const std::string& fault, const Worker& worker) {
 
 Payload pattern(std::size_t bytes, int seed) {
   Payload out(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(i * 31 + seed * 7u);
+  for (std::size_t i = 0; i < bytes; ++i)
+    out[i] = static_cast<std::byte>(i * 31 + static_cast<std::size_t>(seed) * 7);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // The transport laws on the engines that run in one process, bare and wrapped.
-// The same laws run on gloo and mpi with real processes in tests/process_test.cpp.
+// The same laws run on gloo and mpi with real processes in tests/gloo_law_test.cpp and
+// tests/mpi_law_test.cpp.
 #include <gtest/gtest.h>
 
 #include "tests/laws.h"

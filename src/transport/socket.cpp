@@ -187,12 +187,10 @@ bool FrameReader::fill(const Socket& socket) {
     if (got > 0) {
       buffer_.insert(buffer_.end(), chunk, chunk + got);
       if (static_cast<std::size_t>(got) < sizeof chunk) return true;
-    } else if (got == 0) {
-      return false;
-    } else if (errno == EAGAIN) {
+    } else if (got < 0 && errno == EAGAIN) {
       return true;
-    } else if (errno != EINTR) {
-      return false;  // reset by the peer: the end of the stream as well
+    } else if (got == 0 || errno != EINTR) {
+      return false;  // the end of the stream, or reset by the peer, which is the end as well
     }
   }
 }

@@ -37,7 +37,8 @@ class Group {
     sending ? deliver(operation, *partner, lock) : deliver(*partner, operation, lock);
   }
 
-  // True when done; false when the deadline passed. Throws the loss of a peer as `Lost`.
+  // True when done; false when the deadline passed. Throws the loss of a peer as `Lost`. Whoever
+  // gets no `true` still has to cancel.
   struct Lost {
     int peer;
     std::string reason;
@@ -46,15 +47,21 @@ class Group {
     std::unique_lock lock(mutex_);
     auto& wake = wake_[static_cast<std::size_t>(operation.owner)];
     wake.wait_for(lock, timeout, [&] { return over(operation) || loss(peer).has_value(); });
-    if (over(operation) || !withdraw(operation, lock)) return true;
+    finish_copy(operation, lock);
+    if (over(operation)) return true;
     if (const auto lost = loss(peer)) throw *lost;
     return false;
   }
 
-  // Ends an operation whose memory is about to go away.
-  void cancel(Operation& operation) {
+  // Ends the operations of a lane, whose memory is about to go away. All that are unmatched go at
+  // once: were they to go one by one, a peer that posts meanwhile would get the second message of
+  // a stream in place of the first.
+  void cancel(TicketPool<Operation>& operations) {
     std::unique_lock lock(mutex_);
-    if (operation.state != Operation::State::idle && !over(operation)) withdraw(operation, lock);
+    for (Operation& operation : operations) {
+      if (operation.state == Operation::State::waiting) withdraw(operation);
+    }
+    for (Operation& operation : operations) finish_copy(operation, lock);
   }
 
   void leave(int rank, std::optional<std::string> death) {
@@ -84,16 +91,17 @@ class Group {
     wake_[static_cast<std::size_t>(receive.owner)].notify_all();
   }
 
-  // Takes back an unmatched operation. One that is being copied is finished instead: false.
-  bool withdraw(Operation& operation, std::unique_lock<std::mutex>& lock) {
+  void withdraw(Operation& operation) {
     for (auto& box : boxes_) {
-      if (box.withdraw(operation)) {
-        operation.state = Operation::State::idle;
-        return true;
-      }
+      if (box.withdraw(operation)) break;
     }
-    wake_[static_cast<std::size_t>(operation.owner)].wait(lock, [&] { return over(operation); });
-    return false;
+    operation.state = Operation::State::idle;
+  }
+
+  // What is being copied is not given up: that takes no longer than the copy.
+  void finish_copy(Operation& operation, std::unique_lock<std::mutex>& lock) {
+    wake_[static_cast<std::size_t>(operation.owner)].wait(
+        lock, [&] { return operation.state != Operation::State::copying; });
   }
 
   // A death ends every wait; ranks that left in peace only those that nobody else can end.
@@ -157,9 +165,7 @@ class ThreadsTransport final : public Transport {
     return received;
   }
 
-  void do_cancel() noexcept override {
-    for (Operation& operation : operations_) group_->cancel(operation);
-  }
+  void do_cancel() noexcept override { group_->cancel(operations_); }
 
   std::unique_ptr<Transport> do_lane() override {
     return std::make_unique<ThreadsTransport>(*this, (*next_lane_)++);

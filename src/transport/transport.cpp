@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace thinwire {
 namespace {
@@ -107,9 +108,9 @@ Received Transport::wait(const Pending& operation) {
 }
 
 void Transport::fail(std::exception_ptr failure) {
-  failure_ = failure;
+  failure_ = std::move(failure);
   do_cancel();
-  std::rethrow_exception(failure);
+  std::rethrow_exception(failure_);
 }
 
 void Transport::fail_deadline(const Pending& operation, std::size_t bytes_done, Seconds start) {

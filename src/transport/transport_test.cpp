@@ -7,6 +7,8 @@
 #include <cmath>
 #include <future>
 #include <limits>
+#include <numeric>
+#include <thread>
 
 #include "tests/expect.h"
 #include "thinwire/engines.h"
@@ -309,6 +311,51 @@ TEST_P(LetGo, BuffersOfAFailedExchange) {
 
 INSTANTIATE_TEST_SUITE_P(All, LetGo, testing::Values("bare", "shaped", "faulty"),
                          [](const auto& wrapper) { return wrapper.param; });
+
+// A receiver that comes while a sender fails gets its messages in order, up to some number, then
+// the loss; never a later message in the place of one that was taken back before it.
+void fails_while_its_messages_are_received(
+    const std::function<void(Transport&, const Pending&)>& fail) {
+  std::atomic<bool> posted{false};
+  const auto send_many = [&](Transport& wire) {
+    std::vector<std::uint32_t> numbers(100);
+    std::iota(numbers.begin(), numbers.end(), 0u);
+    std::vector<Pending> sends;
+    for (const std::uint32_t& number : numbers) {
+      sends.push_back(wire.post_send(1, kTag, std::as_bytes(std::span(&number, 1))));
+    }
+    posted = true;
+    for (const Pending& send : sends) fail(wire, send);
+  };
+  const auto receive_all = [&](Transport& wire) {
+    while (!posted) std::this_thread::yield();
+    for (std::uint32_t expected = 0;; ++expected) {
+      std::uint32_t number = 0;
+      wire.recv(0, kTag, std::as_writable_bytes(std::span(&number, 1)));
+      ASSERT_EQ(number, expected);
+    }
+  };
+  EXPECT_THROW(
+      run_workers("threads", group(2),
+                  [&](Transport& wire) { wire.rank() == 0 ? send_many(wire) : receive_all(wire); }),
+      Error);
+}
+
+TEST(Threads, ARankThatThrowsTakesBackAllItPostedAtOnce) {
+  for (int turn = 0; turn < 100; ++turn) {
+    fails_while_its_messages_are_received(
+        [](Transport&, const Pending&) { throw WireError("disk full."); });
+  }
+}
+
+TEST(Threads, ARankThatIsLateTakesBackAllItPostedAtOnce) {
+  for (int turn = 0; turn < 100; ++turn) {
+    fails_while_its_messages_are_received([](Transport& wire, const Pending& send) {
+      wire.set_timeout(Seconds(1e-6));
+      wire.wait(send);
+    });
+  }
+}
 
 TEST(Threads, APostedOperationMayOutliveNothingButItsTransport) {
   run_workers("threads", group(2), [](Transport& wire) {
