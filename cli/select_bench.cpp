@@ -107,6 +107,9 @@ class Measurement {
     const double seconds = seconds_of([&] { select(); });
     if (checked) exact = exact && as_expected();
     expected_ = {};
+    if (!velocity_.empty()) {  // what was sent loses its momentum
+      for (const std::uint32_t i : out_.indices) velocity_[i] = 0;
+    }
     return seconds;
   }
 
@@ -138,9 +141,7 @@ class Measurement {
       const bool won = next < out_.size() && out_.indices[next] == i;
       if (won && bits_of(out_.values[next++]) != bits_of(expected_[i])) return false;
       if (bits_of(residual_[i]) != (won ? 0 : bits_of(expected_[i]))) return false;
-      if (bits_of(gradient_[i]) != 0 || (won && !velocity_.empty() && velocity_[i] != 0)) {
-        return false;
-      }
+      if (bits_of(gradient_[i]) != 0) return false;
       const std::uint64_t place = std::uint64_t{magnitude(expected_[i])} << 32 |
                                   (~std::uint32_t{0} - static_cast<std::uint32_t>(i));
       if (won) last_winner = std::min(last_winner, place);
