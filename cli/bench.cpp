@@ -2,18 +2,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 
 #include "cli/allreduce_bench.h"
 #include "cli/allreduce_report.h"
+#include "cli/codec_command.h"
 #include "cli/command.h"
 #include "cli/group.h"
 #include "cli/help.h"
 #include "cli/memory.h"
+#include "cli/numel.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::cli {
 namespace {
+
+constexpr std::string_view kBenchExamples = R"(Examples:
+  thinwire bench allreduce                                      exchanges of 4 local workers
+  thinwire bench codec                                          what it costs to make them bytes)";
 
 constexpr std::string_view kAllreduceExamples = R"(Examples:
   thinwire bench allreduce                                      a sweep of sizes, 4 local workers
@@ -22,7 +27,6 @@ constexpr std::string_view kAllreduceExamples = R"(Examples:
   mpirun -n 4 thinwire bench allreduce --numel 25M --json)";
 
 constexpr std::size_t kSweep[] = {1'000, 10'000, 100'000, 1'000'000, 10'000'000, 25'000'000};
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 40;
 
 struct AllreduceFlags {
   AllreducePlan plan;
@@ -31,42 +35,11 @@ struct AllreduceFlags {
   bool json = false;
 };
 
-// "25000000", "25M" or "100k".
-std::size_t parse_count(std::string_view text, std::string_view whole) {
-  std::string_view digits = text;
-  std::uint64_t unit = 1;
-  if (text.ends_with('k')) unit = 1'000;
-  if (text.ends_with('M')) unit = 1'000'000;
-  if (unit > 1) digits.remove_suffix(1);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size() || value == 0 ||
-      value > kMostElements / unit) {
-    throw ConfigError(fmt::format(
-        "--numel {}: '{}' is not a number of floats; examples: 1000  100k,25M", whole, text));
-  }
-  return value * unit;
-}
-
-std::vector<std::size_t> parse_counts(std::string_view text) {
-  std::vector<std::size_t> out;
-  for (std::string_view rest = text;;) {
-    const auto comma = rest.find(',');
-    out.push_back(parse_count(rest.substr(0, comma), text));
-    if (comma == std::string_view::npos) return out;
-    rest.remove_prefix(comma + 1);
-  }
-}
-
-std::string gibibytes(std::uint64_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (std::uint64_t{1} << 30));
-}
-
 // The sizes to run. Of a sweep, those that fit into memory; sizes that the user chose must fit.
 std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& group, Io& io) {
   const bool sweep = flags.numel.empty();
   std::vector<std::size_t> sizes(std::begin(kSweep), std::end(kSweep));
-  if (!sweep) sizes = parse_counts(flags.numel);
+  if (!sweep) sizes = parse_numels(flags.numel);
   const std::optional<std::uint64_t> room = available_memory();
   if (!room) return sizes;
   const auto needed = [&](std::size_t numel) {
@@ -124,12 +97,8 @@ int bench_allreduce(AllreduceFlags flags, Invocation& invocation) {
   return code;
 }
 
-}  // namespace
-
-void add_bench(CLI::App& root, Invocation& invocation) {
-  CLI::App* bench = root.add_subcommand("bench", "Measures what an exchange costs.");
-  show_examples_first(*bench, kAllreduceExamples);
-  CLI::App* command = bench->add_subcommand(
+void add_bench_allreduce(CLI::App& bench, Invocation& invocation) {
+  CLI::App* command = bench.add_subcommand(
       "allreduce", "One exchange of a strategy on synthetic gradients: time, bytes, wire bound.");
   show_examples_first(*command, kAllreduceExamples);
 
@@ -150,6 +119,15 @@ void add_bench(CLI::App& root, Invocation& invocation) {
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return bench_allreduce(*flags, invocation); };
   });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& root, Invocation& invocation) {
+  CLI::App* bench = root.add_subcommand("bench", "Measures what an exchange costs.");
+  show_examples_first(*bench, kBenchExamples);
+  add_bench_allreduce(*bench, invocation);
+  add_bench_codec(*bench, invocation);
 }
 
 }  // namespace thinwire::cli

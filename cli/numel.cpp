@@ -1,0 +1,48 @@
+#include "cli/numel.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "thinwire/error.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 40;
+
+std::size_t parse_one(std::string_view text, std::string_view whole) {
+  std::string_view digits = text;
+  std::uint64_t unit = 1;
+  if (text.ends_with('k')) unit = 1'000;
+  if (text.ends_with('M')) unit = 1'000'000;
+  if (unit > 1) digits.remove_suffix(1);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || value == 0 ||
+      value > kMostElements / unit) {
+    throw ConfigError(fmt::format(
+        "--numel {}: '{}' is not a number of floats; examples: 1000  100k,25M", whole, text));
+  }
+  return value * unit;
+}
+
+}  // namespace
+
+std::size_t parse_numel(std::string_view text) { return parse_one(text, text); }
+
+std::vector<std::size_t> parse_numels(std::string_view text) {
+  std::vector<std::size_t> out;
+  for (std::string_view rest = text;;) {
+    const auto comma = rest.find(',');
+    out.push_back(parse_one(rest.substr(0, comma), text));
+    if (comma == std::string_view::npos) return out;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string gibibytes(std::uint64_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (std::uint64_t{1} << 30));
+}
+
+}  // namespace thinwire::cli
