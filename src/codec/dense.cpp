@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <limits>
 #include <stdexcept>
 
+#include "codec/seal.h"
 #include "thinwire/bytes.h"
-#include "thinwire/hash.h"
 
 namespace thinwire {
 namespace {
@@ -15,12 +14,6 @@ namespace {
 constexpr std::uint32_t kMagic = 0x4e445754;  // "TWDN"
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeadBytes = 32;
-constexpr std::size_t kChecksumAt = 4;
-constexpr std::size_t kSummedFrom = 8;  // the checksum covers everything from here on
-
-std::uint32_t checksum(Bytes message) {
-  return static_cast<std::uint32_t>(hash64(message.subspan(kSummedFrom)));
-}
 
 template <class... Parts>
 [[noreturn]] void refuse(fmt::format_string<Parts...> format, Parts&&... parts) {
@@ -52,9 +45,7 @@ MutBytes open_dense(const DenseContents& contents, Payload& out) {
 }
 
 void seal_dense(MutBytes elements) {
-  std::byte* const begin = elements.data() - kHeadBytes;
-  const std::uint32_t sum = checksum({begin, kHeadBytes + elements.size()});
-  std::memcpy(begin + kChecksumAt, &sum, sizeof sum);
+  seal({elements.data() - kHeadBytes, kHeadBytes + elements.size()});
 }
 
 Bytes read_dense(Bytes in, const DenseContents& contents) {

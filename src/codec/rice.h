@@ -14,7 +14,7 @@
 
 namespace thinwire::rice {
 
-inline constexpr unsigned kWordBytes = 8;
+inline constexpr std::size_t kWordBytes = 8;
 
 // The parameter for `count` of `numel` indices: round(log2(0.69 numel / count)), at least 0, in
 // integers so that all machines agree. count <= numel <= 2^32.
