@@ -69,6 +69,7 @@ TEST(CommandLine, HelpStartsWithExamples) {
                                                 {"help", "bench", "allreduce"},
                                                 {"help", "bench", "codec"},
                                                 {"bench", "allreduce", "--help"},
+                                                {"help", "bench", "select"},
                                                 {"bench", "--help"}}) {
     const Outcome outcome = call(words);
     EXPECT_EQ(outcome.code, kOk) << outcome.err;
@@ -250,6 +251,57 @@ TEST(BenchAllreduce, NoticesADamagedResult) {
   const Outcome outcome = bench({"--transport", "threads", "--workers", "2", "--numel", "64",
                                  "--warmup", "0", "--reps", "1", "--fault", "corrupt:rank=1,at=2"});
   EXPECT_EQ(outcome.code, kRunFailed) << outcome.out << outcome.err;
+}
+
+TEST(BenchSelect, PrintsTheContractsKeys) {
+  const Outcome outcome = call({"bench", "select", "--numel", "20k", "--density", "0.01", "--reps",
+                                "3", "--warmup", "2", "--json"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  const auto lines = json_lines(outcome.out);
+  ASSERT_EQ(lines.size(), 3u);
+  const std::vector<std::string> kernels = {"plain", "momentum", "nth_element"};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const nlohmann::json& line = lines[i];
+    EXPECT_EQ(line["kernel"], kernels[i]);
+    EXPECT_EQ(line["numel"], 20'000);
+    EXPECT_EQ(line["density"], 0.01);
+    EXPECT_EQ(line["k"], 200);
+    EXPECT_EQ(line["reps"], 3);
+    EXPECT_EQ(line["exact"], true);
+    EXPECT_GT(line["seconds_median"], 0.0);
+    EXPECT_GT(line["add_seconds_median"], 0.0);
+    EXPECT_DOUBLE_EQ(line["ratio_to_add"], line["seconds_median"].get<double>() /
+                                               line["add_seconds_median"].get<double>());
+  }
+  EXPECT_GE(lines[0]["candidates"], 200);
+}
+
+TEST(BenchSelect, PrintsATableForPeople) {
+  const Outcome outcome =
+      call({"bench", "select", "--numel", "1000", "--density", "1", "--reps", "1"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  for (const std::string_view part :
+       {"1000 of 1000 floats", "r += g", "ratio", "B/float", "plain", "momentum", "nth_element"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;
+  }
+}
+
+TEST(BenchSelect, RefusesNonsenseBeforeItStarts) {
+  const auto refused = [](std::vector<std::string> more,
+                          std::initializer_list<std::string_view> parts) {
+    more.insert(more.begin(), {"bench", "select"});
+    expect_refused(call(more), parts);
+  };
+  refused({"--numel", "0"}, {"--numel 0"});
+  refused({"--numel", "1k,2k"}, {"--numel 1k,2k"});
+  refused({"--numel", "5000M"}, {"2^32"});
+  refused({"--numel", "4000M"}, {"GiB", "available"});
+  refused({"--density", "0"}, {"--density 0", "at most 1"});
+  refused({"--density", "1.5"}, {"--density 1.5"});
+  refused({"--density", "nan"}, {"--density nan"});
+  refused({"--reps", "0"}, {"--reps 0"});
+  refused({"--warmup", "-1"}, {"--warmup -1"});
+  refused({"--densty", "1"}, {"did you mean '--density'?"});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "cli/help.h"
 #include "cli/memory.h"
 #include "cli/numel.h"
+#include "cli/select_command.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::cli {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::string_view kBenchExamples = R"(Examples:
   thinwire bench allreduce                                      exchanges of 4 local workers
+  thinwire bench select                                         what it costs to find the largest
   thinwire bench codec                                          what it costs to make them bytes)";
 
 constexpr std::string_view kAllreduceExamples = R"(Examples:
@@ -127,6 +129,7 @@ void add_bench(CLI::App& root, Invocation& invocation) {
   CLI::App* bench = root.add_subcommand("bench", "Measures what an exchange costs.");
   show_examples_first(*bench, kBenchExamples);
   add_bench_allreduce(*bench, invocation);
+  add_bench_select(*bench, invocation);
   add_bench_codec(*bench, invocation);
 }
 

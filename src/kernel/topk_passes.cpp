@@ -1,7 +1,37 @@
 #include "kernel/topk_passes.h"
 
+#include <array>
+#include <bit>
+
 #include "kernel/magnitude.h"
 #include "kernel/topk_reference.h"
+
+#ifndef THINWIRE_KERNEL_TOPK_ORDER  // once, not for each kind of CPU
+#define THINWIRE_KERNEL_TOPK_ORDER
+namespace thinwire::kernel {
+
+// kMarkedFirst<lanes>[mask] are the lanes whose bit in the mask is set, in order, then zeros.
+template <std::size_t lanes>
+constexpr auto kMarkedFirst = [] {
+  std::array<std::array<std::uint32_t, lanes>, 1u << lanes> out{};
+  for (std::uint32_t mask = 0; mask < out.size(); ++mask) {
+    std::size_t next = 0;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) != 0) out[mask][next++] = lane;
+    }
+  }
+  return out;
+}();
+constexpr std::size_t kMostTableLanes = 8;
+
+constexpr auto kLaneNumbers = [] {
+  std::array<std::uint32_t, kOvershoot> out{};
+  for (std::uint32_t lane = 0; lane < kOvershoot; ++lane) out[lane] = lane;
+  return out;
+}();
+
+}  // namespace thinwire::kernel
+#endif
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/topk_passes.cpp"
@@ -33,14 +63,45 @@ HWY_INLINE FloatMask exceeds(FloatVector values, hn::Vec<SignedTag> bound) {
   return hn::RebindMask(kFloats, hn::Gt(magnitudes, bound));
 }
 
-// Appends the marked lanes; lane 0 is element `begin`. Compress goes to a register, and from there
-// as a whole to memory: compressing straight to memory is microcode on Zen 4, seven times slower.
+// Appends the marked lanes; lane 0 is element `begin`. Lanes move to the front of a register, which
+// goes to memory as a whole: compressing straight to memory is microcode on Zen 4, seven times
+// slower.
+template <std::size_t kLanes = hn::MaxLanes(kFloats)>
 HWY_INLINE void append(FloatVector values, FloatMask marked, std::size_t begin, Found& found) {
-  const auto indices = hn::Iota(kUnsigned, static_cast<std::uint32_t>(begin));
-  hn::StoreU(hn::Compress(values, marked), kFloats, found.values + found.size);
-  hn::StoreU(hn::Compress(indices, hn::RebindMask(kUnsigned, marked)), kUnsigned,
-             found.indices + found.size);
-  found.size += hn::CountTrue(kFloats, marked);
+  const auto first = hn::Set(kUnsigned, static_cast<std::uint32_t>(begin));
+  float* const to_values = found.values + found.size;
+  std::uint32_t* const to_indices = found.indices + found.size;
+  if constexpr (kLanes <= kMostTableLanes) {
+    // Our own table, since GCC 12 copies Highway's to the stack for each vector.
+    std::uint8_t bits[8];
+    hn::StoreMaskBits(kFloats, marked, bits);
+    const auto order = hn::LoadU(kUnsigned, kMarkedFirst<kLanes>[bits[0]].data());
+    const auto moves = hn::IndicesFromVec(kFloats, order);
+    hn::StoreU(hn::TableLookupLanes(values, moves), kFloats, to_values);
+    hn::StoreU(hn::Add(first, order), kUnsigned, to_indices);
+    found.size += static_cast<std::size_t>(std::popcount(bits[0]));
+  } else {
+    const auto indices = hn::Add(first, hn::LoadU(kUnsigned, kLaneNumbers.data()));
+    hn::StoreU(hn::Compress(values, marked), kFloats, to_values);
+    hn::StoreU(hn::Compress(indices, hn::RebindMask(kUnsigned, marked)), kUnsigned, to_indices);
+    found.size += hn::CountTrue(kFloats, marked);
+  }
+}
+
+struct Group {  // four vectors; they share one test, since most have nothing to append
+  FloatVector x0, x1, x2, x3;
+};
+
+// Appends the lanes that are marked(x), which are elements from `begin` on.
+template <class Marked>
+HWY_INLINE void append_marked(const Group& x, Marked marked, std::size_t begin, Found& found) {
+  const std::size_t lanes = hn::Lanes(kFloats);
+  const FloatMask m0 = marked(x.x0), m1 = marked(x.x1), m2 = marked(x.x2), m3 = marked(x.x3);
+  if (HWY_LIKELY(hn::AllFalse(kFloats, hn::Or(hn::Or(m0, m1), hn::Or(m2, m3))))) return;
+  append(x.x0, m0, begin, found);
+  append(x.x1, m1, begin + lanes, found);
+  append(x.x2, m2, begin + 2 * lanes, found);
+  append(x.x3, m3, begin + 3 * lanes, found);
 }
 
 enum class Velocity { none, momentum, nesterov };
@@ -73,40 +134,41 @@ HWY_INLINE FloatVector accumulate_at(const Accumulation& a, std::size_t i) {
   return residual;
 }
 
-// Four vectors share one test, since hardly any has a candidate.
-template <Velocity velocity, bool decays>
-void accumulate_as(const Accumulation& accumulation, std::size_t begin, std::size_t end,
-                   std::uint32_t threshold, Found& found_outside) {
-  const Accumulation a = accumulation;  // copies, which no store through a float* can change
-  Found found = found_outside;
+// The loop of every pass over [begin, end): values_at(i) is a vector, value_at(i) a single element,
+// marked(...) whether to append, of either.
+template <class ValuesAt, class ValueAt, class MarkedLanes, class Marked>
+HWY_INLINE void scan(std::size_t begin, std::size_t end, ValuesAt values_at, ValueAt value_at,
+                     MarkedLanes marked_lanes, Marked marked, Found& found_outside) {
+  Found found = found_outside;  // in registers
   const std::size_t lanes = hn::Lanes(kFloats);
-  const auto bound = before(threshold);
   std::size_t i = begin;
   for (; i + 4 * lanes <= end; i += 4 * lanes) {
-    const FloatVector x0 = accumulate_at<velocity, decays>(a, i);
-    const FloatVector x1 = accumulate_at<velocity, decays>(a, i + lanes);
-    const FloatVector x2 = accumulate_at<velocity, decays>(a, i + 2 * lanes);
-    const FloatVector x3 = accumulate_at<velocity, decays>(a, i + 3 * lanes);
-    const FloatMask m0 = exceeds(x0, bound), m1 = exceeds(x1, bound);
-    const FloatMask m2 = exceeds(x2, bound), m3 = exceeds(x3, bound);
-    if (HWY_LIKELY(hn::AllFalse(kFloats, hn::Or(hn::Or(m0, m1), hn::Or(m2, m3))))) continue;
-    append(x0, m0, i, found);
-    append(x1, m1, i + lanes, found);
-    append(x2, m2, i + 2 * lanes, found);
-    append(x3, m3, i + 3 * lanes, found);
-  }
-  for (; i + lanes <= end; i += lanes) {
-    const FloatVector x = accumulate_at<velocity, decays>(a, i);
-    append(x, exceeds(x, bound), i, found);
+    const Group group = {values_at(i), values_at(i + lanes), values_at(i + 2 * lanes),
+                         values_at(i + 3 * lanes)};
+    append_marked(group, marked_lanes, i, found);
   }
   for (; i < end; ++i) {
-    reference::accumulate(a, i);
-    if (magnitude(a.residual[i]) >= threshold) {
-      found.indices[found.size] = static_cast<std::uint32_t>(i);
-      found.values[found.size++] = a.residual[i];
-    }
+    const float value = value_at(i);
+    if (!marked(magnitude(value))) continue;
+    found.indices[found.size] = static_cast<std::uint32_t>(i);
+    found.values[found.size++] = value;
   }
   found_outside = found;
+}
+
+template <Velocity velocity, bool decays>
+void accumulate_as(const Accumulation& accumulation, std::size_t begin, std::size_t end,
+                   std::uint32_t threshold, Found& found) {
+  const Accumulation a = accumulation;  // a copy, which no store through a float* can change
+  const auto bound = before(threshold);
+  scan(
+      begin, end, [&](std::size_t i) HWY_ATTR { return accumulate_at<velocity, decays>(a, i); },
+      [&](std::size_t i) HWY_ATTR {
+        reference::accumulate(a, i);
+        return a.residual[i];
+      },
+      [&](FloatVector x) HWY_ATTR { return exceeds(x, bound); },
+      [&](std::uint32_t bits) HWY_ATTR { return bits >= threshold; }, found);
 }
 
 void accumulate(const Accumulation& a, std::size_t begin, std::size_t end, std::uint32_t threshold,
@@ -125,24 +187,13 @@ void accumulate(const Accumulation& a, std::size_t begin, std::size_t end, std::
 }
 
 void collect(Floats values, std::size_t begin, std::size_t end, std::uint32_t low,
-             std::uint32_t high, Found& found_outside) {
-  Found found = found_outside;
-  const std::size_t lanes = hn::Lanes(kFloats);
+             std::uint32_t high, Found& found) {
   const auto below = before(low), top = before(high + 1);
-  std::size_t i = begin;
-  for (; i + lanes <= end; i += lanes) {
-    const FloatVector x = hn::LoadU(kFloats, values.data() + i);
-    const FloatMask marked = hn::AndNot(exceeds(x, top), exceeds(x, below));
-    if (!hn::AllFalse(kFloats, marked)) append(x, marked, i, found);
-  }
-  for (; i < end; ++i) {
-    const std::uint32_t bits = magnitude(values[i]);
-    if (low <= bits && bits <= high) {
-      found.indices[found.size] = static_cast<std::uint32_t>(i);
-      found.values[found.size++] = values[i];
-    }
-  }
-  found_outside = found;
+  scan(
+      begin, end, [&](std::size_t i) HWY_ATTR { return hn::LoadU(kFloats, values.data() + i); },
+      [&](std::size_t i) HWY_ATTR { return values[i]; },
+      [&](FloatVector x) HWY_ATTR { return hn::AndNot(exceeds(x, top), exceeds(x, below)); },
+      [&](std::uint32_t bits) HWY_ATTR { return low <= bits && bits <= high; }, found);
 }
 
 }  // namespace thinwire::kernel::HWY_NAMESPACE

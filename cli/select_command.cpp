@@ -1,0 +1,86 @@
+#include "cli/select_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/help.h"
+#include "cli/memory.h"
+#include "cli/numel.h"
+#include "cli/select_bench.h"
+#include "cli/select_report.h"
+#include "thinwire/error.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr std::string_view kExamples = R"(Examples:
+  thinwire bench select                            1 of 1000 of 25 million floats
+  thinwire bench select --numel 1M --density 0.01
+  thinwire bench select --json)";
+
+struct SelectFlags {
+  SelectPlan plan;
+  std::string numel = "25M";
+  bool json = false;
+};
+
+void check(const SelectPlan& plan) {
+  if (plan.numel > std::uint64_t{1} << 32) {
+    throw ConfigError(fmt::format("--numel {}: at most 2^32, what an index can count", plan.numel));
+  }
+  if (!(plan.density > 0 && plan.density <= 1)) {
+    throw ConfigError(fmt::format("--density {}: above 0, at most 1", plan.density));
+  }
+  if (plan.reps < 1) throw ConfigError(fmt::format("--reps {}: at least 1 is needed", plan.reps));
+  if (plan.warmup < 0) throw ConfigError(fmt::format("--warmup {}: at least 0", plan.warmup));
+  const std::uint64_t needed = plan.numel * sizeof(float) * kSelectBuffers;
+  const std::optional<std::uint64_t> room = available_memory();
+  if (room && needed > *room) {
+    throw ConfigError(fmt::format("--numel: {} floats need {}, but only {} are available",
+                                  plan.numel, gibibytes(needed), gibibytes(*room)));
+  }
+}
+
+int bench_select(SelectFlags flags, Io& io) {
+  SelectPlan& plan = flags.plan;
+  plan.numel = parse_numel(flags.numel);
+  check(plan);
+  SelectReport report(io, plan, flags.json);
+  bool exact = true;
+  for (const SelectKernel kernel :
+       {SelectKernel::plain, SelectKernel::momentum, SelectKernel::nth_element}) {
+    Progress progress(io);
+    progress.stage(fmt::format("{}: {} of {} floats", name_of(kernel), plan.k(), plan.numel));
+    const SelectResult result = measure_select(plan, kernel, [&](int rep) {
+      progress.detail(
+          fmt::format("{}: step {} of {}", name_of(kernel), rep + 1, plan.warmup + plan.reps));
+    });
+    progress.clear();
+    report.add(result);
+    exact = exact && result.exact;
+  }
+  if (!exact) throw Error("a selection was not exact");
+  return kOk;
+}
+
+}  // namespace
+
+void add_bench_select(CLI::App& bench, Invocation& invocation) {
+  CLI::App* command = bench.add_subcommand(
+      "select", "Exact top-k with its residual, on one core, beside the pass r += g.");
+  show_examples_first(*command, kExamples);
+  auto flags = std::make_shared<SelectFlags>();
+  command->add_option("--numel", flags->numel, "floats per gradient (25M)")->type_name("N");
+  command->add_option("--density", flags->plan.density, "share that is selected (0.001)")
+      ->type_name("D");
+  command->add_option("--reps", flags->plan.reps, "steps that count (11)")->type_name("R");
+  command->add_option("--warmup", flags->plan.warmup, "steps before them (10)")->type_name("W");
+  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")->type_name("S");
+  command->add_flag("--json", flags->json, "a JSON line per kernel instead of the table");
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return bench_select(*flags, invocation.io); };
+  });
+}
+
+}  // namespace thinwire::cli
