@@ -5,6 +5,7 @@
 
 #include "cli/allreduce_bench.h"
 #include "cli/allreduce_report.h"
+#include "cli/codec_command.h"
 #include "cli/command.h"
 #include "cli/group.h"
 #include "cli/help.h"
@@ -18,7 +19,8 @@ namespace {
 
 constexpr std::string_view kBenchExamples = R"(Examples:
   thinwire bench allreduce                                      exchanges of 4 local workers
-  thinwire bench select                                         what it costs to find the largest)";
+  thinwire bench select                                         what it costs to find the largest
+  thinwire bench codec                                          what it costs to make them bytes)";
 
 constexpr std::string_view kAllreduceExamples = R"(Examples:
   thinwire bench allreduce                                      a sweep of sizes, 4 local workers
@@ -128,6 +130,7 @@ void add_bench(CLI::App& root, Invocation& invocation) {
   show_examples_first(*bench, kBenchExamples);
   add_bench_allreduce(*bench, invocation);
   add_bench_select(*bench, invocation);
+  add_bench_codec(*bench, invocation);
 }
 
 }  // namespace thinwire::cli

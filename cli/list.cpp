@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
+#include "thinwire/codec.h"
 #include "thinwire/engines.h"
 #include "thinwire/strategy.h"
 #include "trainer/data/dataset.h"
@@ -26,20 +27,22 @@ void print_keys(Io& io, const std::vector<SpecKey>& keys) {
   }
 }
 
-void list_strategies(Io& io) {
-  for (const Entry<Strategy>& entry : strategies()) {
+template <class Part>
+void print_parts(Io& io, std::span<const Entry<Part>> parts) {
+  for (const Entry<Part>& entry : parts) {
     print_entry(io, entry.name, entry.help);
     print_keys(io, keys_of(entry));
   }
 }
+
+void list_strategies(Io& io) { print_parts(io, strategies()); }
+void list_codecs(Io& io) { print_parts(io, codecs()); }
 
 void list_transports(Io& io) {
   for (const Engine& engine : engines()) {
     print_entry(io, engine.name, engine.help);
   }
 }
-
-void list_codecs(Io& io) { io.out << "no codecs in this version\n"; }
 
 #ifdef THINWIRE_TRAINER
 void list_models(Io& io) {

@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "codec/rice.h"
+#include "codec/seal.h"
 #include "thinwire/bytes.h"
-#include "thinwire/hash.h"
 
 namespace thinwire {
 namespace {
@@ -20,11 +20,9 @@ namespace {
 constexpr std::uint32_t kMagic = 0x50535754;  // "TWSP"
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 40;
-constexpr std::size_t kChecksumEnd = 8;  // the checksum covers everything from here on
-constexpr std::size_t kChecksumAt = 4;
 constexpr std::uint64_t kMaxNumel = std::uint64_t{1} << 32;
 
-// The numbers on the wire, which are not those of the enums' declaration order by accident.
+// The numbers on the wire.
 enum class IndexForm : std::uint8_t { rice = 0, raw = 1, all = 2 };
 static_assert(static_cast<int>(IndexCoding::rice) == static_cast<int>(IndexForm::rice));
 static_assert(static_cast<int>(IndexCoding::raw) == static_cast<int>(IndexForm::raw));
@@ -160,10 +158,6 @@ void put_body(const Sparse& entries, const Header& header, std::byte* body) {
     std::memcpy(body, entries.indices.data(), entries.indices.size() * sizeof(std::uint32_t));
   }
   store_values(header.values, entries.values, body + header.index_words * rice::kWordBytes);
-}
-
-std::uint32_t checksum(Bytes message) {
-  return static_cast<std::uint32_t>(hash64(message.subspan(kChecksumEnd)));
 }
 
 // --- Reading.
@@ -323,8 +317,7 @@ void encode_sparse(const Sparse& entries, const SparseFormat& format, const Spar
   out.resize(end + rice::kWordBytes);  // the scratch of rice::encode
   put_body(entries, header, out.data() + begin + kHeaderBytes);
   out.resize(end);
-  const std::uint32_t sum = checksum(Bytes(out).subspan(begin));
-  std::memcpy(out.data() + begin + kChecksumAt, &sum, sizeof sum);
+  seal(MutBytes(out).subspan(begin));
 }
 
 void decode_sparse(Bytes in, const SparseFormat& format, const SparseAddress& address,

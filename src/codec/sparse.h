@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "thinwire/codec.h"  // index_entropy_bits
 #include "thinwire/sparse.h"
 
 namespace thinwire {
@@ -39,9 +40,5 @@ void encode_sparse(const Sparse& entries, const SparseFormat& format, const Spar
 // not 0) in this format.
 void decode_sparse(Bytes in, const SparseFormat& format, const SparseAddress& address,
                    std::size_t max_count, Sparse& out);
-
-// Bits that any code needs on average for one of all sets of `count` indices below numel:
-// log2 of their number.
-double index_entropy_bits(std::size_t numel, std::size_t count);
 
 }  // namespace thinwire

@@ -89,7 +89,7 @@ TEST(SparseMessage, IsTheDocumentedBytes) {
   const Payload message = encoded(entries, kFormats[0], {100, 0x0102030405060708});
   const std::uint8_t golden[] = {
       0x54, 0x57, 0x53, 0x50,                          // "TWSP"
-      0x00, 0x00, 0x00, 0x00,                          // checksum
+      0x54, 0x76, 0xa2, 0x73,                          // checksum
       0x01, 0x00, 0x00, 0x05,                          // version, Rice, bf16, parameter
       0x01, 0x00, 0x00, 0x00,                          // words of indices
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // step
@@ -110,12 +110,7 @@ TEST(SparseMessage, RawAndDenseFormsAreTheDocumentedBytes) {
   EXPECT_EQ(raw.size(), 40u + 8 + 4);
   EXPECT_EQ(raw[9], std::byte{1});
   EXPECT_EQ(raw[40], std::byte{7});
-  entries.push_back(8, -0.0f);
-  const Payload dense = encoded(entries, kFormats[0], {9, 0});
-  EXPECT_EQ(dense.size(), 40u + 8 + 4);  // sparse is as short
-  EXPECT_EQ(dense[9], std::byte{0});
-  const Payload shorter = encoded(entries, kFormats[2], {9, 0});
-  EXPECT_EQ(shorter.size(), 40u + 8 + 4);
+  EXPECT_EQ(raw[51], std::byte{0x3f});
   Sparse full = random_entries(50, 1);
   round_all(kFormats[0], full);
   const Payload all = encoded(full, kFormats[0], {50, 0});
@@ -396,7 +391,7 @@ RC_GTEST_PROP(SparseProperty, ForeignBytesAreEntriesOrRefused, ()) {
     decode_sparse(forged(message), format, address, most, out);
     RC_ASSERT(out.size() <= most);
     for (std::size_t i = 1; i < out.size(); ++i) RC_ASSERT(out.indices[i - 1] < out.indices[i]);
-    RC_ASSERT(out.size() == 0u || out.indices.back() < address.numel);
+    if (out.size() > 0) RC_ASSERT(out.indices.back() < address.numel);
   } catch (const WireError&) {
     RC_ASSERT(out.size() == 0u);
   }
