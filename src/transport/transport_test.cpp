@@ -317,9 +317,9 @@ INSTANTIATE_TEST_SUITE_P(All, LetGo, testing::Values("bare", "shaped", "faulty")
 void fails_while_its_messages_are_received(
     const std::function<void(Transport&, const Pending&)>& fail) {
   std::atomic<bool> posted{false};
+  std::vector<std::uint32_t> numbers(100);  // the transport's until it has ended
+  std::iota(numbers.begin(), numbers.end(), 0u);
   const auto send_many = [&](Transport& wire) {
-    std::vector<std::uint32_t> numbers(100);
-    std::iota(numbers.begin(), numbers.end(), 0u);
     std::vector<Pending> sends;
     for (const std::uint32_t& number : numbers) {
       sends.push_back(wire.post_send(1, kTag, std::as_bytes(std::span(&number, 1))));
