@@ -12,6 +12,7 @@
 #include "trainer/flat_model.h"
 #include "trainer/models/network.h"
 #include "trainer/schedule.h"
+#include "trainer/stragglers.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -22,6 +23,19 @@ struct Counters {
   double compute = 0, codec = 0, wire = 0;
   std::uint64_t bytes_sent = 0, samples = 0, skipped = 0;
 };
+
+// Losses since the workers last met, weighted by examples.
+struct LossSum {
+  double loss = 0;
+  double examples = 0;
+};
+
+// Simulated workers are many, share one thread, and their computing is timed: threads that read
+// ahead would disturb it.
+std::size_t batches_ahead(const Transport& wire) {
+  const bool simulated = &wire.runtime() != &system_runtime();
+  return simulated ? 0 : LoaderOptions().ahead;
+}
 
 std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> parts) {
   std::vector<Section> sections;
@@ -63,7 +77,10 @@ class Run {
   TrainResult run() {
     const std::uint64_t first = options_.resume ? resume() : 0;
     session_.begin(model_.view(), first);
-    Loader loader(*data_.train, {wire_.rank(), wire_.size(), options_.batch, options_.seed, first});
+    LoaderOptions reading{wire_.rank(), wire_.size(), options_.batch, options_.seed, first};
+    reading.ahead = batches_ahead(wire_);
+    Loader loader(*data_.train, reading);
+    last_meeting_ = first;
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
     start_ = wire_.now();
     bytes_before_ = wire_.traffic().bytes_sent;
@@ -71,8 +88,11 @@ class Run {
       step(loader.next());
       const std::uint64_t done = session_.step();
       const bool last = done == options_.steps;
-      if (options_.eval_every > 0 && done % options_.eval_every == 0 && !last) evaluate();
-      if (!options_.out.empty() && (last || due(options_.save_every, done))) save();
+      const bool test = due(options_.eval_every, done) && !last;
+      const bool keep = !options_.out.empty() && (last || due(options_.save_every, done));
+      if (test || keep || last) meet();
+      if (test) evaluate();
+      if (keep) save();
     }
     return finish();
   }
@@ -104,6 +124,8 @@ class Run {
     }
     session_.after_step(model_.view());
     counters_.samples += batch.global_examples;
+    losses_.loss += report.loss * static_cast<double>(batch.examples);
+    losses_.examples += static_cast<double>(batch.examples);
     if (wire_.rank() == 0) tell(report, before);
   }
 
@@ -166,6 +188,21 @@ class Run {
     observer_.step(report);
   }
 
+  void meet() {
+    const LossSum mine = std::exchange(losses_, {});
+    std::vector<LossSum> all(static_cast<std::size_t>(wire_.size()));
+    allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    LossSum total;
+    for (const LossSum& each : all) {
+      total.loss += each.loss;
+      total.examples += each.examples;
+    }
+    const std::uint64_t first = std::exchange(last_meeting_, session_.step()) + 1;
+    if (wire_.rank() == 0) {
+      observer_.met({first, last_meeting_, total.loss / std::max(total.examples, 1.0)});
+    }
+  }
+
   Evaluation evaluate() {
     average_statistics();
     const Evaluation result = trainer::evaluate(wire_, *network_, *data_.test);
@@ -222,7 +259,9 @@ class Run {
     allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
     const auto workers = static_cast<double>(wire_.size());
     double fastest_wire = mine.wire;
+    std::vector<WorkerTimes> times;
     for (const Counters& each : all) {
+      times.push_back({Seconds(each.compute), Seconds(each.wire)});
       result.total = std::max(result.total, Seconds(each.time));
       result.compute += Seconds(each.compute / workers);
       result.codec += Seconds(each.codec / workers);
@@ -234,6 +273,8 @@ class Run {
     // is waiting for it.
     result.wire = Seconds(fastest_wire);
     result.wait -= result.wire;
+    result.stragglers = late_workers(times, result.total);
+    for (LateWorker& late : result.stragglers) late.host = wire_.host(late.rank);
     result.steps = session_.step();
     result.samples = mine.samples;
     result.skipped_steps = mine.skipped;
@@ -260,6 +301,8 @@ class Run {
   Seconds start_{0};
   std::uint64_t bytes_before_ = 0;
   Counters counters_;
+  LossSum losses_;
+  std::uint64_t last_meeting_ = 0;  // after this step
   StepReport last_;
 };
 
