@@ -69,10 +69,11 @@ std::string TrainReport::line(const trainer::StepReport& report) const {
   const auto timed = static_cast<double>(report.step - first_step_);
   const Seconds left = (system_runtime().now() - first_time_) / std::max(timed, 1.0) *
                        static_cast<double>(report.steps - report.step);
-  return fmt::format("epoch {:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}",
-                     report.epoch, report.step, report.steps, report.loss,
-                     report.samples_per_second, readable_bytes(static_cast<double>(bytes_)),
-                     timed > 0 ? fmt::format("  {} left", readable_time(left)) : "");
+  return fmt::format(
+      "epoch {:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}", report.epoch,
+      report.step, report.steps, report.loss, report.samples_per_second,
+      readable_bytes(static_cast<double>(bytes_)),
+      timed > 0 && report.step < report.steps ? fmt::format("  {} left", readable_time(left)) : "");
 }
 
 void TrainReport::step(const trainer::StepReport& report) {
