@@ -107,7 +107,7 @@ void TrainReport::step(const trainer::StepReport& report) {
 }
 
 void TrainReport::met(const trainer::TrainingLoss& training) {
-  training_loss_ = training.loss;
+  training_loss_ = fmt::format("  train loss {:.4f}", training.loss);
   if (!log_.is_open()) return;
   log_ << Json{{"step", training.last_step},
                {"first_step", training.first_step},
@@ -126,9 +126,8 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
          << std::endl;  // a run that is killed has its last steps on disk
   }
   progress_.clear();
-  io_.err << fmt::format(
-      "epoch {:.2f}  step {}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %\n",
-      report.epoch, report.step, training_loss_, test.loss, 100 * test.accuracy);
+  io_.err << fmt::format("epoch {:.2f}  step {}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
+                         report.epoch, report.step, training_loss_, test.loss, 100 * test.accuracy);
 }
 
 void TrainReport::note(const std::string& text) {

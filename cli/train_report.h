@@ -44,7 +44,7 @@ class TrainReport {
   Progress progress_;
   std::ofstream log_;
   std::uint64_t bytes_ = 0;
-  double training_loss_ = 0;
+  std::string training_loss_;  // of all workers, if there was a step to tell it of
   // By the clock of whoever watches, which on sim is not that of the run.
   std::uint64_t first_step_ = 0;
   Seconds first_time_{0};

@@ -208,8 +208,22 @@ TEST_F(TrainCommand, AnotherNumberOfWorkersCannotResume) {
   result(train({"--workers", "2", "--steps", "4", "--out", out("a"), "--json"}));
   ChildProcess run(train({"--workers", "3", "--steps", "8", "--out", out("a"), "--resume"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
-  EXPECT_NE(run.exit_code(), 0);
+  EXPECT_EQ(run.exit_code(), 2);  // before anything starts
   EXPECT_TRUE(has(run.err(), "are of 2 workers"));
+}
+
+TEST_F(TrainCommand, AFinishedRunHasNothingToResume) {
+  const Words flags = {"--transport", "threads", "--workers", "2",
+                       "--steps",     "4",       "--out",     out("a")};
+  const auto first = result(train(flags + Words{"--json"}));
+  ChildProcess again(train(flags + Words{"--resume", "--json"}));
+  ASSERT_TRUE(again.wait(kPatience)) << again.describe();
+  EXPECT_EQ(again.exit_code(), 0);
+  EXPECT_TRUE(has(again.err(), "nothing is left to train"));
+  EXPECT_EQ(nlohmann::json::parse(again.out())["loss"], first["loss"]);
+  ChildProcess anew(train(flags));
+  ASSERT_TRUE(anew.wait(kPatience)) << anew.describe();
+  EXPECT_TRUE(has(anew.err(), "held an earlier run"));
 }
 
 }  // namespace

@@ -55,6 +55,14 @@ void unpack(const std::vector<Section>& sections, std::string_view name, MutByte
   std::ranges::copy(bytes, into.begin());
 }
 
+CheckpointStore checkpoints(const TrainOptions& options, std::size_t parameters, int rank,
+                            int workers) {
+  return {std::filesystem::path(options.out) / "checkpoints",
+          {options.model, options.data, options.session.strategy,
+           static_cast<std::uint32_t>(workers), parameters, options.seed, options.batch},
+          rank};
+}
+
 template <class T>
 MutBytes raw(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
@@ -72,16 +80,18 @@ class Run {
         sgd_(options.sgd, model_.layout().numel),
         schedule_(Schedule::parse(options.lr_schedule, options.learning_rate, wire.size())),
         session_(wire, options.session),
-        store_(std::filesystem::path(options.out) / "checkpoints", identity(), wire.rank()) {}
+        store_(checkpoints(options, model_.layout().numel, wire.rank(), wire.size())) {}
 
   TrainResult run() {
-    const std::uint64_t first = options_.resume ? resume() : 0;
+    const std::uint64_t first = options_.resume ? resume() : start_anew();
     session_.begin(model_.view(), first);
     LoaderOptions reading{wire_.rank(), wire_.size(), options_.batch, options_.seed, first};
     reading.ahead = batches_ahead(wire_);
     Loader loader(*data_.train, reading);
     last_meeting_ = first;
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
+    last_.step = first;
+    last_.epoch = static_cast<double>(first) / steps_per_epoch_;
     start_ = wire_.now();
     bytes_before_ = wire_.traffic().bytes_sent;
     while (session_.step() < options_.steps) {
@@ -100,16 +110,6 @@ class Run {
  private:
   static bool due(std::uint64_t every, std::uint64_t step) {
     return every > 0 && step % every == 0;
-  }
-
-  Identity identity() {
-    return {options_.model,
-            options_.data,
-            options_.session.strategy,
-            static_cast<std::uint32_t>(wire_.size()),
-            model_.layout().numel,
-            options_.seed,
-            options_.batch};
   }
 
   void step(const Batch& batch) {
@@ -230,6 +230,16 @@ class Run {
     store_.save(wire_, session_.step(), own, model, options_.keep);
   }
 
+  std::uint64_t start_anew() {
+    if (!options_.out.empty() && store_.set_aside_earlier() && wire_.rank() == 0) {
+      observer_.note(
+          fmt::format("{}/checkpoints held an earlier run, now in earlier-rank-* there (--resume "
+                      "goes on with it)",
+                      options_.out));
+    }
+    return 0;
+  }
+
   std::uint64_t resume() {
     const CheckpointStore::Loaded loaded = store_.load(wire_);
     unpack(loaded.own, "statistics", std::as_writable_bytes(model_.statistics()));
@@ -240,9 +250,20 @@ class Run {
     }
     broadcast(wire_, std::as_writable_bytes(sgd_.velocity()));
     session_.load(section(loaded.own, "strategy"));
+    for (const std::string& note : loaded.notes) {
+      const std::string text = fmt::format("rank {}: checkpoint of {}", wire_.rank(), note);
+      if (wire_.rank() == 0) {
+        observer_.note(text);
+      } else if (options_.session.log) {
+        options_.session.log(LogLevel::warning, text);
+      }
+    }
     if (wire_.rank() == 0) {
-      for (const std::string& note : loaded.notes) observer_.note("checkpoint of " + note);
-      observer_.note(fmt::format("resuming after step {}", loaded.step));
+      observer_.note(loaded.step < options_.steps
+                         ? fmt::format("resuming after step {}", loaded.step)
+                         : fmt::format("the checkpoint is of step {}, the run has {}: nothing is "
+                                       "left to train; ask for more steps or epochs to go on",
+                                       loaded.step, options_.steps));
     }
     return loaded.step;
   }
@@ -324,6 +345,10 @@ std::size_t check(const TrainOptions& options, const DataPair& data) {
     parameters += static_cast<std::size_t>(tensor.numel());
   }
   return parameters;
+}
+
+void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers) {
+  checkpoints(options, parameters, rank, workers).check_resumable();
 }
 
 std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,

@@ -113,6 +113,10 @@ TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& 
 // and data. ConfigError. Returns the number of parameters.
 std::size_t check(const TrainOptions& options, const DataPair& data);
 
+// Whether a rank has a checkpoint of this run (of so many parameters) to resume from; ConfigError
+// if not. Whether all ranks have the same one is seen when they meet.
+void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers);
+
 // One line of `thinwire list models`.
 struct ModelHelp {
   std::string_view name, help;
