@@ -67,8 +67,8 @@ void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& da
   require(!options.resume || !options.out.empty(), "--resume needs --out DIR, where to go on");
   require(options.save_every == 0 || !options.out.empty(), "--save-every needs --out DIR");
   require(flags.step_time >= 0, "--step-time: at least 0 seconds");
-  options.sgd.momentum = static_cast<float>(flags.momentum);
-  options.sgd.weight_decay = static_cast<float>(flags.weight_decay);
+  options.descent.momentum = static_cast<float>(flags.momentum);
+  options.descent.weight_decay = static_cast<float>(flags.weight_decay);
   options.session.nonfinite = flags.nonfinite == "stop" ? NonFinite::stop : NonFinite::skip;
   options.step_time = Seconds(flags.step_time);
   for (const std::string& text : flags.slow) options.slow.push_back(parse_straggler(text, workers));
@@ -124,7 +124,7 @@ void add_training_flags(CLI::App& command, TrainFlags& flags) {
   command.add_option("--batch", options.batch, "examples per worker and step (32)")->type_name("B");
   command.add_option("--lr", options.learning_rate, "learning rate (0.05)")->type_name("LR");
   command.add_option("--momentum", flags.momentum, "(0.9)")->type_name("M");
-  command.add_flag("--nesterov", options.sgd.nesterov, "Nesterov's form of momentum");
+  command.add_flag("--nesterov", options.descent.nesterov, "Nesterov's form of momentum");
   command.add_option("--weight-decay", flags.weight_decay, "(0)")->type_name("W");
   command
       .add_option("--lr-schedule", options.lr_schedule,

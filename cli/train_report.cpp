@@ -39,6 +39,15 @@ Json stragglers_json(const std::vector<trainer::LateWorker>& workers) {
   return list;
 }
 
+Json detail(const std::vector<Figure>& figures) {
+  Json out = Json::object();
+  for (const Figure& figure : figures) {
+    Json& place = figure.group.empty() ? out : out[figure.group];
+    place[figure.name] = figure.value();
+  }
+  return out;
+}
+
 void write_file(const fs::path& file, const std::string& text) {
   std::ofstream out(file);
   if (!(out << text << '\n')) throw Error(fmt::format("cannot write {}", file.string()));
@@ -160,6 +169,9 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"workers", setting_.workers},
               {"transport", setting_.transport},
               {"network", setting_.network.empty() ? Json() : Json(setting_.network)},
+              {"seed", options.seed},
+              {"batch", options.batch},
+              {"lr", options.learning_rate},
               {"steps", result.steps},
               {"samples", result.samples},
               {"loss", result.test.loss},
@@ -178,7 +190,7 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"skipped_steps", result.skipped_steps},
               {"residual_ratio", result.residual_ratio},
               {"stragglers", stragglers_json(result.stragglers)},
-              {"detail", Json::object()}}
+              {"detail", detail(result.figures)}}
       .dump();
 }
 

@@ -98,8 +98,8 @@ TEST(FlatModel, NoGradientIsCopiedOnItsWayToTheWire) {
 }
 
 TEST(Sgd, DoesWhatTorchDoes) {
-  for (const SgdOptions& options :
-       {SgdOptions{0, 0, false}, SgdOptions{0.9f, 0, false}, SgdOptions{0.9f, 1e-3f, true}}) {
+  for (const Descent& options :
+       {Descent{0, 0, false}, Descent{0.9f, 0, false}, Descent{0.9f, 1e-3f, true}}) {
     torch::Tensor theirs = torch::linspace(-1, 1, 1000).set_requires_grad(true);
     std::vector<float> ours(theirs.data_ptr<float>(), theirs.data_ptr<float>() + 1000);
     torch::optim::SGD optimizer({theirs}, torch::optim::SGDOptions(0.1)

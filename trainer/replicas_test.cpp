@@ -4,10 +4,12 @@
 #include <memory>
 
 #include "thinwire/collective.h"
+#include "trainer/compute_threads.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
 #include "trainer/models/network.h"
+#include "trainer/sgd.h"
 #include "trainer/test_run.h"
 
 namespace thinwire::trainer {
@@ -31,11 +33,11 @@ std::vector<float> mean_in_ring_order(const std::vector<std::vector<float>>& par
 // One worker that computes the gradients of all parts of the global batch by itself. Returns the
 // losses of part 0.
 std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
-  torch::set_num_threads(1);  // as in train()
+  set_compute_threads(1);  // as in train()
   const ExampleShape shape = digits().train->shape();
   const auto network = make_network(options.model, shape, options.seed);
   FlatModel model(*network);
-  Sgd sgd(options.sgd, model.layout().numel);
+  Sgd sgd(options.session.descent, model.layout().numel);
   std::vector<std::unique_ptr<Loader>> loaders;
   for (int part = 0; part < parts; ++part) {
     const LoaderOptions reading{part, parts, options.batch, options.seed, 0};
@@ -60,7 +62,7 @@ std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
 TEST(Replicas, AreOneWorkerThatAccumulatesGradientsBitForBit) {
   for (const int workers : {1, 2, 4}) {
     TrainOptions options = options_for(64 / static_cast<std::size_t>(workers), 25);
-    options.sgd.weight_decay = 1e-4f;
+    options.session.descent.weight_decay = 1e-4f;
     EXPECT_EQ(run(options, workers).losses, accumulating_sgd(options, workers)) << workers;
   }
 }

@@ -3,11 +3,14 @@
 namespace thinwire::trainer {
 
 void Sgd::step(MutFloats params, Floats grads, float learning_rate) {
-  const auto [momentum, weight_decay, nesterov] = options_;
+  const auto [momentum, weight_decay, nesterov] = descent_;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const float gradient = grads[i] + weight_decay * params[i];
-    velocity_[i] = momentum * velocity_[i] + gradient;
-    const float direction = nesterov ? gradient + momentum * velocity_[i] : velocity_[i];
+    float direction = gradient;
+    if (momentum != 0) {
+      velocity_[i] = momentum * velocity_[i] + gradient;
+      direction = nesterov ? gradient + momentum * velocity_[i] : velocity_[i];
+    }
     params[i] -= learning_rate * direction;
   }
 }

@@ -4,26 +4,21 @@
 
 #include <vector>
 
-#include "thinwire/buffer.h"
+#include "thinwire/strategy.h"
 
 namespace thinwire::trainer {
 
-struct SgdOptions {
-  float momentum = 0.9f;
-  float weight_decay = 0;
-  bool nesterov = false;
-};
-
 class Sgd {
  public:
-  Sgd(const SgdOptions& options, std::size_t numel) : options_(options), velocity_(numel, 0.0f) {}
+  Sgd(const Descent& descent, std::size_t numel)
+      : descent_(descent), velocity_(descent.momentum == 0 ? 0 : numel, 0.0f) {}
 
   void step(MutFloats params, Floats grads, float learning_rate);
-  // The state that a checkpoint holds.
+  // The state that a checkpoint holds; empty without momentum.
   MutFloats velocity() noexcept { return velocity_; }
 
  private:
-  SgdOptions options_;
+  Descent descent_;
   std::vector<float> velocity_;
 };
 

@@ -7,11 +7,13 @@
 
 #include "thinwire/collective.h"
 #include "trainer/checkpoint.h"
+#include "trainer/compute_threads.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
 #include "trainer/models/network.h"
 #include "trainer/schedule.h"
+#include "trainer/sgd.h"
 #include "trainer/stragglers.h"
 
 namespace thinwire::trainer {
@@ -68,6 +70,17 @@ MutBytes raw(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
+SessionOptions session_options(const TrainOptions& options, const DataPair& data, int workers) {
+  SessionOptions session = options.session;
+  const RunLength epoch{.epochs = 1};
+  session.run.steps = options.steps;
+  session.run.steps_per_epoch =
+      static_cast<double>(total_steps(epoch, data.train->size(), options.batch, workers));
+  session.run.descent = options.descent;
+  session.run.charge_codec = options.step_time == Seconds(0);
+  return session;
+}
+
 class Run {
  public:
   Run(Transport& wire, const TrainOptions& options, const DataPair& data, const Observer& observer)
@@ -77,9 +90,9 @@ class Run {
         observer_(observer),
         network_(make_network(options.model, data.train->shape(), options.seed)),
         model_(*network_),
-        sgd_(options.sgd, model_.layout().numel),
         schedule_(Schedule::parse(options.lr_schedule, options.learning_rate, wire.size())),
-        session_(wire, options.session),
+        session_(wire, session_options(options, data, wire.size())),
+        sgd_(session_.remaining_descent(), model_.layout().numel),
         store_(checkpoints(options, model_.layout().numel, wire.rank(), wire.size())) {}
 
   TrainResult run() {
@@ -300,6 +313,7 @@ class Run {
     result.samples = mine.samples;
     result.skipped_steps = mine.skipped;
     result.residual_ratio = session_.stats().residual_ratio;
+    result.figures = session_.figures();
     result.parameters = model_.layout().numel;
     result.bytes_per_worker_step = static_cast<double>(result.bytes_sent) / workers /
                                    std::max(1.0, static_cast<double>(result.steps));
@@ -314,9 +328,9 @@ class Run {
   const Observer& observer_;
   std::shared_ptr<Network> network_;
   FlatModel model_;
-  Sgd sgd_;
   Schedule schedule_;
   Session session_;
+  Sgd sgd_;
   CheckpointStore store_;
   double steps_per_epoch_ = 1;
   Seconds start_{0};
@@ -332,7 +346,7 @@ class Run {
 TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& data,
                   const Observer& observer) {
   // One thread per worker: several workers usually share a machine.
-  torch::set_num_threads(1);
+  set_compute_threads(1);
   return Run(wire, options, data, observer).run();
 }
 

@@ -8,7 +8,6 @@
 
 #include "thinwire/session.h"
 #include "trainer/data/dataset.h"
-#include "trainer/sgd.h"
 
 namespace thinwire::trainer {
 
@@ -22,7 +21,7 @@ struct TrainOptions {
   std::string model = "lenet";
   std::string data = "digits";
   SessionOptions session;
-  SgdOptions sgd;
+  Descent descent{0.9f, 0, false};
   double learning_rate = 0.05;
   std::string lr_schedule = "constant";
   std::uint64_t seed = 1;
@@ -101,6 +100,7 @@ struct TrainResult {
   double consensus_distance = 0;  // L2 distance of the workers to their mean, before the end
   std::uint64_t skipped_steps = 0;
   double residual_ratio = 0;
+  std::vector<Figure> figures;  // what the strategy says about itself
   std::size_t parameters = 0;
   std::vector<LateWorker> stragglers;  // whose lateness mattered, worst first
 };

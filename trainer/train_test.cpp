@@ -29,7 +29,7 @@ std::vector<double> plain_sgd(const TrainOptions& options) {
   const auto network = make_network(options.model, digits().train->shape(), options.seed);
   torch::optim::SGD optimizer(
       network->parameters(),
-      torch::optim::SGDOptions(options.learning_rate).momentum(options.sgd.momentum));
+      torch::optim::SGDOptions(options.learning_rate).momentum(options.descent.momentum));
   Loader loader(*digits().train, {0, 1, options.batch, options.seed, 0});
   std::vector<double> losses;
   for (std::uint64_t step = 0; step < options.steps; ++step) {

@@ -34,8 +34,8 @@ void allreduce_sum(Transport& wire, std::span<std::uint16_t> data, Route route =
 void allreduce_sum(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
 void allreduce_sum(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
 
-// data[i] becomes the mean over all ranks. False, on all ranks alike, if a result is not finite. The
-// division and the check happen while the wire is busy.
+// data[i] becomes the mean over all ranks. False, on all ranks alike, if a result is not finite.
+// The division and the check happen while the wire is busy.
 bool allreduce_mean(Transport& wire, MutFloats data, Route route = Route::automatic);
 
 void allreduce_max(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);

@@ -17,6 +17,7 @@ struct SessionOptions {
   std::string strategy = "dense";
   std::uint64_t check_every = 0;  // steps between comparisons of the replicas; 0: never
   NonFinite nonfinite = NonFinite::skip;
+  RunPlan run;
   LogSink log;
 };
 
@@ -41,6 +42,13 @@ class Session {
   void check_replicas(ModelView model);
   bool replicas_identical(ModelView model);
 
+  // What the optimizer has to do with the gradients that after_backward leaves.
+  Descent remaining_descent() const {
+    return strategy_->remaining(options_.run.descent, wire_.size());
+  }
+  // What the strategy says about itself, over all ranks, which call this together.
+  std::vector<Figure> figures();
+
   std::uint64_t step() const noexcept { return step_; }
   const Stats& stats() const noexcept { return stats_; }
   Transport& wire() noexcept { return wire_; }
@@ -50,7 +58,9 @@ class Session {
   void load(Bytes in) { strategy_->load(in); }
 
  private:
-  StepContext context(ModelView model) { return {step_, model, wire_, stats_}; }
+  StepContext context(ModelView model) {
+    return {step_, model, wire_, stats_, false, options_.run, &options_.log};
+  }
 
   Transport& wire_;
   SessionOptions options_;

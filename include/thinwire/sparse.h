@@ -54,8 +54,8 @@ class TopK {
   TopK& operator=(TopK&&) noexcept;
 
   // Accumulates, then moves the min(k, n) largest entries of the residual to `out`: they are 0 in
-  // the residual afterwards, and in the velocity (factor masking: what was sent loses its
-  // momentum). At most 2^32 elements.
+  // the residual afterwards. The velocity keeps them, for whether what was picked is applied, and
+  // loses its momentum, is known only after an exchange. At most 2^32 elements.
   void select(const Accumulation& accumulation, std::size_t k, Sparse& out);
 
   // What the last call looked at; for benchmarks and tests.

@@ -4,14 +4,35 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "thinwire/log.h"
 #include "thinwire/model.h"
 #include "thinwire/registry.h"
 #include "thinwire/stats.h"
 #include "thinwire/transport.h"
 
 namespace thinwire {
+
+// What the optimizer does with a gradient besides multiplying it by the learning rate:
+//   d = g + weight_decay w;  v = momentum v + d;  w -= rate (nesterov ? d + momentum v : v)
+struct Descent {
+  float momentum = 0;
+  float weight_decay = 0;
+  bool nesterov = false;
+};
+
+// The run that the steps are part of. 0: not known.
+struct RunPlan {
+  std::uint64_t steps = 0;
+  double steps_per_epoch = 0;
+  Descent descent = {};
+  // In simulated time the strategy's own computing is free unless it is charged as measured, which
+  // makes the times realistic and no longer the same in every run.
+  bool charge_codec = false;
+};
 
 struct StepContext {
   std::uint64_t step = 0;
@@ -21,6 +42,22 @@ struct StepContext {
   // Set by after_backward, on all ranks alike, when a gradient of any rank is not finite: the step
   // must not be applied, and the strategy's own state is as it was before.
   bool skip = false;
+  RunPlan run = {};
+  const LogSink* log = nullptr;  // may be missing
+
+  void warn(std::string_view text) const {
+    if (log != nullptr && *log) (*log)(LogLevel::warning, text);
+  }
+};
+
+// A number that a strategy reports about itself: over all ranks, the sum of `amount` per `of`.
+struct Figure {
+  std::string name;
+  double amount = 0;
+  double of = 1;
+  std::string group = {};  // for a figure per tensor: what all of them show
+
+  double value() const noexcept { return of == 0 ? 0 : amount / of; }
 };
 
 // Hooks run on the training thread, in the same order on every rank; only they touch model memory.
@@ -33,6 +70,13 @@ class Strategy {
   virtual void after_backward(StepContext&) {}  // may rewrite model.grads
   virtual void after_step(StepContext&) {}      // may move model.params
   virtual void end(StepContext&) {}             // once; afterwards all replicas are the same
+
+  // What is left for the optimizer to do after the exchange: a strategy may take over some of it,
+  // for it has to happen before the selection. With one worker it takes nothing.
+  virtual Descent remaining(const Descent& asked, int workers) const;
+
+  // Figures of this rank so far; the same names in the same order on every rank.
+  virtual std::vector<Figure> figures() const;
 
   // What a checkpoint must hold beside the model: appended to `out`, and given back to a fresh
   // strategy of the same spec, rank and layout. load throws WireError on foreign bytes.

@@ -65,6 +65,7 @@ class Runtime {
   virtual ~Runtime() = default;
   virtual Seconds now() const = 0;
   virtual void sleep(Seconds duration) = 0;
+  virtual bool simulated() const { return false; }  // computing takes no time unless it sleeps
   virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
 };
 Runtime& system_runtime();  // the steady clock and std::thread

@@ -34,25 +34,27 @@ class Butterfly {
         extra_(size - most_) {}
 
   bool folds() const noexcept { return extra_ > 0; }
+  // Whether this rank is one of the first 2e, which meet before and after.
+  bool paired() const noexcept { return rank_ < 2 * extra_; }
+  // Where this rank stands among the Q that do the rounds; a pair has one place.
+  int place() const noexcept { return paired() ? rank_ / 2 : rank_ - extra_; }
   int rounds() const noexcept {
     return std::countr_zero(static_cast<unsigned>(most_)) + (folds() ? 2 : 0);
   }
   Meeting meeting(int round) const noexcept {
-    const bool paired = rank_ < 2 * extra_;
     const bool odd = rank_ % 2 != 0;
     if (folds() && round == 0) {
-      if (!paired) return {};
+      if (!paired()) return {};
       return odd ? Meeting{rank_ - 1, kNobody, Arrival::store}
                  : Meeting{kNobody, rank_ + 1, Arrival::higher};
     }
     if (folds() && round == rounds() - 1) {
-      if (!paired) return {};
+      if (!paired()) return {};
       return odd ? Meeting{kNobody, rank_ - 1, Arrival::store}
                  : Meeting{rank_ + 1, kNobody, Arrival::store};
     }
-    if (paired && odd) return {};
-    const int place = paired ? rank_ / 2 : rank_ - extra_;
-    const int other = place ^ (1 << (folds() ? round - 1 : round));
+    if (paired() && odd) return {};
+    const int other = place() ^ (1 << (folds() ? round - 1 : round));
     const int peer = other < extra_ ? 2 * other : other + extra_;
     return {peer, peer, peer < rank_ ? Arrival::lower : Arrival::higher};
   }

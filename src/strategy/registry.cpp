@@ -21,6 +21,10 @@ std::unique_ptr<Strategy> make_strategy(std::string_view spec_text) {
   return make_part("strategy", strategies(), spec_text);
 }
 
+Descent Strategy::remaining(const Descent& asked, int) const { return asked; }
+
+std::vector<Figure> Strategy::figures() const { return {}; }
+
 void Strategy::save(Payload&) const {}
 
 void Strategy::load(Bytes in) {

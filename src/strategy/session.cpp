@@ -60,6 +60,22 @@ void Session::end(ModelView model) {
   strategy_->end(now);
 }
 
+std::vector<Figure> Session::figures() {
+  std::vector<Figure> figures = strategy_->figures();
+  std::vector<double> mine, all;
+  for (const Figure& figure : figures) mine.insert(mine.end(), {figure.amount, figure.of});
+  all.resize(mine.size() * static_cast<std::size_t>(wire_.size()));
+  allgather(wire_, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    figures[i].amount = figures[i].of = 0;
+    for (std::size_t at = 2 * i; at < all.size(); at += mine.size()) {
+      figures[i].amount += all[at];
+      figures[i].of += all[at + 1];
+    }
+  }
+  return figures;
+}
+
 bool Session::replicas_identical(ModelView model) {
   std::uint64_t bounds[2];
   bounds[0] = hash64(std::as_bytes(model.params));

@@ -83,6 +83,7 @@ class SimRuntime final : public Runtime {
 
   Seconds now() const override { return group_.now(); }
   void sleep(Seconds duration) override { sim::pause(duration); }
+  bool simulated() const override { return true; }
   std::unique_ptr<Task> launch(std::function<void()> work) override {
     return std::make_unique<SimTask>(std::move(work));
   }

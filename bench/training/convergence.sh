@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Does a strategy reach the accuracy of dense? Trains LeNet on MNIST (4 and 8 workers, 3 seeds) and
+# ResNet-20 on CIFAR-10 (4 workers), the same global batch, learning rate and data for all. Hours;
+# a run that is already in bench/results/convergence.jsonl is not repeated.
+#   bench/training/convergence.sh MNIST_DIR CIFAR10_DIR [lenet|resnet20]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+[ $# -ge 2 ] || { sed -n 2,5p "$0" >&2; exit 2; }
+mnist=$1 cifar10=$2 only=${3-}
+thinwire=${THINWIRE-build/thinwire}
+results=bench/results/convergence.jsonl
+touch "$results"
+
+# run MODEL DATA WORKERS SEED STRATEGY OPTION...
+run() {
+  local model=$1 data=$2 workers=$3 seed=$4 strategy=$5
+  shift 5
+  local key="\"run\":\"$model $workers workers seed $seed $strategy\""
+  grep -qF "$key" "$results" && return
+  echo "== $model, $workers workers, seed $seed, $strategy" >&2
+  local line
+  line=$("$thinwire" train --model "$model" --data "$data" --workers "$workers" --seed "$seed" \
+    --strategy "$strategy" --transport threads --json "$@" | tail -n 1)
+  # The directory of the data is this machine's business.
+  line=${line//"$data"/"${data%%:*}"}
+  echo "{$key,${line#\{}" >>"$results"
+}
+
+if [ "$only" != resnet20 ]; then
+  for seed in 1 2 3; do
+    for workers in 4 8; do
+      for strategy in dense topk:density=0.01 gtopk:density=0.01 \
+        gtopk:density=0.01,residual=paper gtopk:density=0.01,residual=absorb; do
+        run lenet "mnist:$mnist" "$workers" "$seed" "$strategy" --epochs 3 --batch $((128 / workers)) \
+          --lr 0.05 --momentum 0.9 --lr-schedule cosine
+      done
+    done
+  done
+fi
+if [ "$only" != lenet ]; then
+  for strategy in dense gtopk topk gtopk:residual=paper; do
+    run resnet20 "cifar10:$cifar10" 4 1 "$strategy" --epochs 6 --batch 32 \
+      --lr 0.1 --momentum 0.9 --weight-decay 1e-4 --lr-schedule cosine:warmup=0.5
+  done
+fi

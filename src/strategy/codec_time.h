@@ -1,0 +1,28 @@
+// Accounts for the computing that a strategy does itself.
+#pragma once
+
+#include <chrono>
+
+#include "thinwire/strategy.h"
+
+namespace thinwire {
+
+// Runs `work` and adds its time to stats.codec. In simulated time it is free, or charged as
+// measured if the run says so.
+template <class Work>
+void timed_codec(StepContext& context, Work work) {
+  Transport& wire = context.wire;
+  if (!wire.runtime().simulated()) {
+    const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.codec);
+    work();
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  if (!context.run.charge_codec) return;
+  const Seconds took = std::chrono::steady_clock::now() - start;
+  context.stats.codec += took;
+  wire.sleep(took);
+}
+
+}  // namespace thinwire

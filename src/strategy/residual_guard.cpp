@@ -1,0 +1,24 @@
+#include "strategy/residual_guard.h"
+
+#include <fmt/format.h>
+
+namespace thinwire {
+
+std::string ResidualGuard::observe(std::uint64_t step, double ratio, double density) {
+  const auto window = static_cast<std::uint64_t>(1 / density) + 1;
+  if (step < window_start_ + window) return {};
+  window_start_ = step;
+  ++windows_;
+  growing_ = windows_ > 1 && ratio > kGrowth * last_ ? growing_ + 1 : 0;
+  last_ = ratio;
+  if (growing_ < kWindows || ratio < 2 * warned_) return {};
+  warned_ = ratio;
+  return fmt::format(
+      "step {}: what is held back has grown to {:.0f} times the gradient and keeps growing; the "
+      "run "
+      "may diverge. Raise density, lower the learning rate, give it a longer warmup, or, with "
+      "residual=absorb, use residual=return",
+      step, ratio);
+}
+
+}  // namespace thinwire

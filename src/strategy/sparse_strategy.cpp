@@ -1,0 +1,211 @@
+#include "strategy/sparse_strategy.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "strategy/codec_time.h"
+#include "thinwire/bytes.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint64_t kWatchEvery = 16;  // steps; two passes over memory each
+
+double norm(Floats values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
+}
+
+void put_floats(ByteWriter& out, Floats values) {
+  out.put<std::uint64_t>(values.size());
+  out.put(std::as_bytes(values));
+}
+
+std::vector<float> get_floats(ByteReader& in) {
+  const auto count = in.get<std::uint64_t>();
+  if (count > in.left() / sizeof(float)) throw WireError("the strategy's state is cut short");
+  std::vector<float> values(static_cast<std::size_t>(count));
+  const Bytes bytes = in.take(values.size() * sizeof(float));
+  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
+  return values;
+}
+
+// A buffer of the state, which a checkpoint may have filled.
+void prepare(std::vector<float>& values, std::size_t size, std::string_view what) {
+  if (values.empty()) values.resize(size, 0.0f);
+  if (values.size() == size) return;
+  throw WireError(fmt::format("the checkpoint's {} has {} elements, the model needs {}", what,
+                              values.size(), size));
+}
+
+}  // namespace
+
+SparseStrategy::SparseStrategy(Spec& spec) : density_(DensityPlan::read(spec, 0.001)) {
+  static constexpr std::string_view kValues[] = {"bf16", "fp32"};
+  static constexpr std::string_view kIndex[] = {"rice", "raw"};
+  static constexpr std::string_view kMomentum[] = {"corrected", "plain"};
+  static constexpr std::string_view kSmall[] = {"include", "dense"};
+  format_.values = spec.choice("values", kValues) == "bf16" ? ValueCoding::bf16 : ValueCoding::fp32;
+  format_.index = spec.choice("index", kIndex) == "rice" ? IndexCoding::rice : IndexCoding::raw;
+  corrected_ = spec.choice("momentum", kMomentum) == "corrected";
+  small_dense_ = spec.choice("small", kSmall) == "dense";
+}
+
+// Weight decay belongs to the local gradient, or it would act on parameters whose gradients are
+// still held back. Momentum acts before the selection (corrected) or after the exchange (plain).
+Descent SparseStrategy::own_part(const Descent& asked) const {
+  if (corrected_) return asked;
+  return {0, asked.weight_decay, false};
+}
+
+Descent SparseStrategy::remaining(const Descent& asked, int workers) const {
+  if (workers == 1) return asked;
+  if (corrected_) return {};
+  return {asked.momentum, 0, asked.nesterov};
+}
+
+void SparseStrategy::begin(StepContext& context) {
+  const Layout& layout = context.model.layout;
+  if (layout.numel > std::size_t{1} << 32) {
+    throw ConfigError(fmt::format(
+        "sparse strategies number up to 2^32 parameters; the model has {}", layout.numel));
+  }
+  if (context.wire.size() == 1) return;
+  if (small_dense_) small_.find(layout);
+  tally_.begin(layout);
+  const Descent own = own_part(context.run.descent);
+  prepare(residual_, layout.numel, "residual");
+  prepare(velocity_, own.momentum == 0 ? 0 : layout.numel, "velocity");
+  prepare(small_.velocity(), own.momentum == 0 ? 0 : small_.numel(), "velocity of small tensors");
+}
+
+void SparseStrategy::after_backward(StepContext& context) {
+  const ModelView& model = context.model;
+  if (context.wire.size() == 1) {
+    context.skip = !all_finite(model.grads);
+    return;
+  }
+  context.skip = !agree_finite(context);
+  if (context.skip) return;
+
+  const bool watched = context.step % kWatchEvery == 0;
+  const double gradient_norm = watched ? norm(model.grads) : 0;
+  const Descent own = own_part(context.run.descent);
+  if (small_dense_) small_.take(model, own.weight_decay);
+  const std::size_t k = density_.count(model.layout.numel, context.step, context.run);
+  bool finite = true;
+  if (is_dense_shorter(model.layout.numel, k, context.wire.size())) {
+    finite = exchange_dense(context);
+  } else {
+    timed_codec(context, [&] { select(context, k); });
+    finite = exchange(context, k);
+  }
+  if (small_dense_) {
+    timed_wire(context, [&] { finite = small_.exchange(model, context.wire, own) && finite; });
+  }
+  context.skip = !finite;
+  if (watched) watch_residual(context, gradient_norm);
+}
+
+// Before anything changes, so that a skipped step leaves no trace. Who comes late is waited for
+// here, and not in the exchange.
+bool SparseStrategy::agree_finite(StepContext& context) {
+  std::uint32_t finite = 0;
+  timed_codec(context, [&] { finite = all_finite(context.model.grads) ? 1 : 0; });
+  timed_wire(context, [&] { allreduce_and(context.wire, std::span(&finite, 1)); });
+  return finite != 0;
+}
+
+// By what the messages hold on average, which is the same number on every rank.
+bool SparseStrategy::is_dense_shorter(std::size_t numel, std::size_t k, int workers) const {
+  if (k == numel) return true;
+  const double index_bits = format_.index == IndexCoding::raw ? 32.0 * static_cast<double>(k)
+                                                              : index_entropy_bits(numel, k);
+  const double value_bytes = format_.values == ValueCoding::bf16 ? 2 : 4;
+  const double message = index_bits / 8 + value_bytes * static_cast<double>(k);
+  return message * messages(workers) >= static_cast<double>(allreduce_bytes(numel, 0, workers));
+}
+
+void SparseStrategy::select(StepContext& context, std::size_t k) {
+  const ModelView& model = context.model;
+  const Descent own = own_part(context.run.descent);
+  top_k_.select({model.grads, residual_, velocity_, own.weight_decay == 0 ? Floats() : model.params,
+                 own.momentum, own.weight_decay, own.nesterov},
+                k, picks_);
+  errors_.resize(picks_.size());
+  round_to_wire(format_.values, picks_.values, errors_);
+  std::size_t kept = 0;
+  for (std::size_t j = 0; j < picks_.size(); ++j) {
+    residual_[picks_.indices[j]] = errors_[j];
+    if (picks_.values[j] == 0) continue;  // there was nothing else to pick
+    picks_.indices[kept] = picks_.indices[j];
+    picks_.values[kept++] = picks_.values[j];
+  }
+  picks_.indices.resize(kept);
+  picks_.values.resize(kept);
+}
+
+// Everything is sent, so that nothing is held back and no momentum is stale: the momentum SGD of
+// all workers together.
+bool SparseStrategy::exchange_dense(StepContext& context) {
+  const ModelView& model = context.model;
+  const Descent own = own_part(context.run.descent);
+  timed_codec(context, [&] {
+    for (std::size_t i = 0; i < residual_.size(); ++i) {
+      float gradient = model.grads[i];
+      if (own.weight_decay != 0) gradient += own.weight_decay * model.params[i];
+      float direction = gradient;
+      if (!velocity_.empty() && own.nesterov) {
+        velocity_[i] = own.momentum * (velocity_[i] + gradient);
+        direction = velocity_[i] + gradient;
+      } else if (!velocity_.empty()) {
+        direction = velocity_[i] = own.momentum * velocity_[i] + gradient;
+      }
+      model.grads[i] = residual_[i] + direction;
+      residual_[i] = 0;
+    }
+  });
+  bool finite = true;
+  timed_wire(context, [&] { finite = allreduce_mean(context.wire, model.grads); });
+  return finite;
+}
+
+void SparseStrategy::watch_residual(StepContext& context, double gradient_norm) {
+  if (gradient_norm > 0) context.stats.residual_ratio = norm(residual_) / gradient_norm;
+  const std::string warning =
+      guard_.observe(context.step, context.stats.residual_ratio, density_.target());
+  if (!warning.empty()) context.warn(warning);
+}
+
+std::vector<Figure> SparseStrategy::figures() const {
+  std::vector<Figure> out;
+  tally_.report(out);
+  return out;
+}
+
+void SparseStrategy::save(Payload& out) const {
+  ByteWriter writer(out);
+  writer.put(kStateVersion);
+  put_floats(writer, residual_);
+  put_floats(writer, velocity_);
+  put_floats(writer, small_.velocity());
+}
+
+void SparseStrategy::load(Bytes in) {
+  ByteReader reader(in, "the state of a sparse strategy");
+  if (const auto version = reader.get<std::uint32_t>(); version != kStateVersion) {
+    throw WireError(
+        fmt::format("the state of a sparse strategy has version {}, this build reads {}", version,
+                    kStateVersion));
+  }
+  residual_ = get_floats(reader);
+  velocity_ = get_floats(reader);
+  small_.velocity() = get_floats(reader);
+  reader.expect_end();
+}
+
+}  // namespace thinwire

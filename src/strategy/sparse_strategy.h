@@ -1,0 +1,78 @@
+// What topk and gtopk have in common: every worker adds its gradient to what it still holds back,
+// selects the largest entries of that, and an exchange, which is all they differ in, makes one
+// sparse mean of what all workers selected (error feedback; Lin et al. 2018, Shi et al. 2019).
+#pragma once
+
+#include <vector>
+
+#include "codec/sparse.h"
+#include "strategy/density.h"
+#include "strategy/residual_guard.h"
+#include "strategy/selection_tally.h"
+#include "strategy/small_tensors.h"
+#include "thinwire/sparse.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire {
+
+class SparseStrategy : public Strategy {
+ public:
+  void begin(StepContext& context) final;
+  void after_backward(StepContext& context) final;
+  Descent remaining(const Descent& asked, int workers) const final;
+  std::vector<Figure> figures() const override;
+  void save(Payload& out) const final;
+  void load(Bytes in) final;
+
+ protected:
+  // Keys: density, warmup, values, index, momentum, small.
+  explicit SparseStrategy(Spec& spec);
+
+  // Makes the mean of the picks of all workers, or of what they agree on, in model.grads, which is
+  // all 0. What of its own picks was not applied anywhere must go back to residual(); what was, is
+  // given to sent(). False, on all ranks alike, if a value of the mean is not finite.
+  virtual bool exchange(StepContext& context, std::size_t k) = 0;
+  // How many messages with all picks one worker sends.
+  virtual double messages(int workers) const = 0;
+
+  const SparseFormat& format() const noexcept { return format_; }
+  const Sparse& picks() const noexcept { return picks_; }  // values as on the wire
+  MutFloats residual() noexcept { return residual_; }
+  // A coordinate that was sent loses its momentum (factor masking).
+  void sent(std::uint32_t index) noexcept {
+    if (!velocity_.empty()) velocity_[index] = 0;
+  }
+  void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
+  // Runs a part of the exchange whose time, without the codec's, is the wire's.
+  template <class Part>
+  void timed_wire(StepContext& context, Part part);
+
+ private:
+  bool agree_finite(StepContext& context);
+  bool is_dense_shorter(std::size_t numel, std::size_t k, int workers) const;
+  void select(StepContext& context, std::size_t k);
+  bool exchange_dense(StepContext& context);
+  void watch_residual(StepContext& context, double gradient_norm);
+  Descent own_part(const Descent& asked) const;
+
+  DensityPlan density_;
+  SparseFormat format_;
+  bool corrected_;    // momentum is applied before the selection
+  bool small_dense_;  // small tensors are always sent
+  TopK top_k_;
+  Sparse picks_;
+  std::vector<float> residual_, velocity_, errors_;
+  SmallTensors small_;
+  ResidualGuard guard_;
+  SelectionTally tally_;
+};
+
+template <class Part>
+void SparseStrategy::timed_wire(StepContext& context, Part part) {
+  Stats& stats = context.stats;
+  const Seconds start = context.wire.now(), codec = stats.codec;
+  part();
+  stats.wire += context.wire.now() - start - (stats.codec - codec);
+}
+
+}  // namespace thinwire

@@ -1,0 +1,250 @@
+// The laws of topk and gtopk, whatever their keys.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "codec/sparse.h"
+#include "collective/test_ranks.h"
+#include "strategy/strategy_run.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+const std::vector<std::string> kExchanges = {
+    "topk:",
+    "topk:values=fp32,index=raw,",
+    "gtopk:",
+    "gtopk:residual=absorb,",
+    "gtopk:residual=absorb,shape=tree,values=fp32,",
+    "gtopk:shape=tree,",
+    "gtopk:values=fp32,index=raw,",
+};
+
+// The largest difference, over the elements, between what the ranks put in and what was applied or
+// is still held back.
+double imbalance(const StrategyRun& run, const std::vector<RankRecord>& records) {
+  double worst = 0;
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    double contributed = 0, applied = 0, held = 0;
+    for (std::uint64_t step = 0; step < run.steps; ++step) {
+      for (int rank = 0; rank < run.workers; ++rank) contributed += run.gradient(rank, step, i);
+      applied += static_cast<double>(records[0].grads[step][i]) * run.workers;
+    }
+    for (const RankRecord& record : records) held += residual_of(record)[i];
+    worst = std::max(worst, std::abs(contributed - applied - held));
+  }
+  return worst;
+}
+
+void expect_agreement(const std::vector<RankRecord>& records) {
+  for (const RankRecord& record : records) ASSERT_EQ(record.grads, records[0].grads);
+}
+
+// Means of P workers are exact for powers of two only.
+double allowed_imbalance(int workers) { return std::has_single_bit(unsigned(workers)) ? 0 : 1e-4; }
+
+class SparseStrategyGroups : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(All, SparseStrategyGroups, testing::ValuesIn(kGroupSizes));
+
+TEST_P(SparseStrategyGroups, AgreeAndConserveEveryStep) {
+  for (const std::string& exchange : kExchanges) {
+    StrategyRun run;
+    run.spec = exchange + "density=0.02";
+    run.workers = GetParam();
+    if (run.workers == 1) continue;
+    const auto records = play(run);
+    expect_agreement(records);
+    EXPECT_LE(imbalance(run, records), allowed_imbalance(run.workers)) << run.spec;
+    EXPECT_EQ(figure(records, "mass_lost"), 0) << run.spec;
+  }
+}
+
+TEST_P(SparseStrategyGroups, OfDensityOneAreTheMean) {
+  for (const std::string& exchange : kExchanges) {
+    StrategyRun run;
+    run.spec = exchange + "density=1";
+    run.workers = GetParam();
+    StrategyRun dense = run;
+    dense.spec = "dense";
+    EXPECT_EQ(play(run)[0].grads, play(dense)[0].grads) << run.spec;
+  }
+}
+
+RC_GTEST_PROP(SparseStrategiesProperty, AgreeAndConserve, ()) {
+  StrategyRun run;
+  run.workers = *rc::gen::inRange(2, 10);
+  run.numel = *rc::gen::inRange<std::size_t>(1, 400);
+  run.steps = *rc::gen::inRange<std::uint64_t>(1, 6);
+  run.spec = *rc::gen::elementOf(kExchanges) +
+             "density=" + *rc::gen::element<std::string>("0.001", "0.01", "0.1", "0.3", "0.7");
+  // Few distinct values, so that there are ties, zeros and cancellations everywhere.
+  const auto spread = *rc::gen::inRange(1, 4);
+  run.gradient = [spread](int rank, std::uint64_t step, std::size_t element) {
+    const auto block = philox(5, step << 16 | std::uint64_t(rank), element, Purpose::test);
+    return static_cast<float>(static_cast<int>(block[0] % (2u * unsigned(spread) + 1)) - spread);
+  };
+  const auto records = play(run);
+  for (const RankRecord& record : records) RC_ASSERT(record.grads == records[0].grads);
+  RC_ASSERT(imbalance(run, records) <= allowed_imbalance(run.workers));
+}
+
+TEST(SparseStrategies, OneWorkerIsLeftAlone) {
+  for (const std::string& exchange : kExchanges) {
+    StrategyRun run;
+    run.spec = exchange + "density=0.01";
+    run.workers = 1;
+    run.plan.descent = {0.9f, 1e-3f, false};
+    const auto records = play(run);
+    for (std::size_t i = 0; i < run.numel; ++i) {
+      ASSERT_EQ(records[0].grads[2][i], grid_gradient(0, 2, i));
+    }
+    const Descent left = make_strategy(run.spec)->remaining(run.plan.descent, 1);
+    EXPECT_EQ(left.momentum, 0.9f);
+    EXPECT_EQ(left.weight_decay, 1e-3f);
+  }
+}
+
+TEST(SparseStrategies, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
+  for (const std::string& exchange : kExchanges) {
+    StrategyRun run;
+    run.spec = exchange + "density=0.05";
+    run.workers = 3;
+    const auto before = play(run);
+    run.steps = 4;
+    run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
+      if (step == 3 && rank == 1 && element == 700) return std::numeric_limits<float>::quiet_NaN();
+      return grid_gradient(rank, step, element);
+    };
+    const auto after = play(run);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(after[rank].skipped, (std::vector<bool>{false, false, false, true})) << run.spec;
+      EXPECT_EQ(after[rank].state, before[rank].state) << run.spec;
+    }
+  }
+}
+
+TEST(SparseStrategies, ASumThatOverflowsIsSkippedByAll) {
+  for (const std::string& exchange : kExchanges) {
+    StrategyRun run;
+    run.spec = exchange + "density=0.01";
+    run.workers = 4;
+    run.gradient = [](int, std::uint64_t, std::size_t element) {
+      return element == 17 ? 3e38f : 1.0f;
+    };
+    for (const RankRecord& record : play(run)) EXPECT_TRUE(record.skipped[0]) << run.spec;
+  }
+}
+
+TEST(SparseStrategies, GoesOnFromItsSavedState) {
+  for (const std::string& exchange : kExchanges) {
+    StrategyRun run;
+    run.spec = exchange + "density=0.02";
+    run.workers = 3;
+    run.plan.descent = {0.9f, 1e-3f, true};
+    run.steps = 6;
+    const auto whole = play(run);
+    run.steps = 3;
+    const auto first = play(run);
+    std::vector<Payload> states;
+    for (const RankRecord& record : first) states.push_back(record.state);
+    run.steps = 6;
+    const auto second = play(run, states.data(), 3);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(second[rank].state, whole[rank].state) << run.spec;
+      EXPECT_EQ(second[rank].grads.back(), whole[rank].grads.back()) << run.spec;
+    }
+  }
+}
+
+TEST(SparseStrategies, RefusesAStateThatIsNotItsOwn) {
+  StrategyRun run;
+  const Payload good = play(run)[0].state;
+  for (std::size_t length = 0; length < good.size(); length += 97) {
+    EXPECT_THROW(make_strategy("topk")->load(Bytes(good).first(length)), WireError) << length;
+  }
+  Payload longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_THROW(make_strategy("topk")->load(longer), WireError);
+  Payload other = good;
+  other[0] = std::byte{99};
+  EXPECT_THROW(make_strategy("topk")->load(other), WireError);
+  const std::vector<Payload> states(2, good);
+  run.numel = 999;
+  EXPECT_THROW(play(run, states.data()), WireError);
+}
+
+// Momentum before the selection, everything selected: the momentum SGD of the mean gradient.
+TEST(SparseStrategies, CorrectedMomentumOfDensityOneIsMomentumSgd) {
+  for (const bool nesterov : {false, true}) {
+    StrategyRun run;
+    run.spec = "gtopk:density=1";
+    run.workers = 4;
+    run.steps = 5;
+    run.plan.descent = {0.5f, 0.125f, nesterov};  // exact in binary, as the parameters (0.5)
+    const auto records = play(run);
+    for (std::size_t i = 0; i < run.numel; ++i) {
+      double velocity = 0;
+      for (std::uint64_t step = 0; step < run.steps; ++step) {
+        double gradient = 0.125 * 0.5;
+        for (int rank = 0; rank < 4; ++rank) gradient += grid_gradient(rank, step, i) / 4.0;
+        velocity = 0.5 * velocity + gradient;
+        const double direction = nesterov ? gradient + 0.5 * velocity : velocity;
+        ASSERT_NEAR(records[0].grads[step][i], direction, 1e-4) << step << ", " << i;
+      }
+    }
+  }
+}
+
+TEST(SparseStrategies, TakesOverWhatHasToHappenBeforeTheSelection) {
+  const Descent asked{0.9f, 1e-4f, true};
+  const Descent corrected = make_strategy("gtopk")->remaining(asked, 4);
+  EXPECT_EQ(corrected.momentum, 0);
+  EXPECT_EQ(corrected.weight_decay, 0);
+  const Descent plain = make_strategy("gtopk:momentum=plain")->remaining(asked, 4);
+  EXPECT_EQ(plain.momentum, 0.9f);
+  EXPECT_EQ(plain.weight_decay, 0);
+  EXPECT_TRUE(plain.nesterov);
+}
+
+TEST(SparseStrategies, SmallTensorsAreDenseIfAsked) {
+  StrategyRun run;
+  run.spec = "gtopk:density=0.001,small=dense";
+  run.workers = 4;
+  run.plan.descent = {0.5f, 0.125f, false};
+  const auto records = play(run);  // its only tensor has one dimension
+  expect_agreement(records);
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    double velocity = 0;
+    for (std::uint64_t step = 0; step < run.steps; ++step) {
+      double gradient = 0.125 * 0.5;
+      for (int rank = 0; rank < 4; ++rank) gradient += grid_gradient(rank, step, i) / 4.0;
+      velocity = 0.5 * velocity + gradient;
+      ASSERT_NEAR(records[0].grads[step][i], velocity, 1e-4);
+    }
+  }
+  run.shape = {run.numel / 10, 10};
+  const auto matrix = play(run)[0].grads[0];
+  EXPECT_EQ(std::count(matrix.begin(), matrix.end(), 0.0f), 999) << "a matrix is sent sparse";
+}
+
+TEST(SparseStrategies, SelectsTheShareOfTheWarmUp) {
+  StrategyRun run;
+  run.spec = "gtopk:density=0.01,warmup=0.1+0.05";
+  run.workers = 4;
+  run.plan = {3, 1, {}};
+  const auto records = play(run);
+  const auto changed = [&](std::size_t step) {
+    return run.numel - static_cast<std::size_t>(std::count(records[0].grads[step].begin(),
+                                                           records[0].grads[step].end(), 0));
+  };
+  EXPECT_EQ(changed(0), 100u);
+  EXPECT_EQ(changed(1), 50u);
+  EXPECT_EQ(changed(2), 10u);
+  EXPECT_NEAR(figure(records, "all"), (100 + 50 + 10) / 3000.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace thinwire

@@ -1,0 +1,92 @@
+// Top-k S-SGD: the picks of every worker reach all others by all-gather, (P - 1) k coordinates, and
+// are added up in rank order. Nothing that was picked comes back.
+#include <bit>
+#include <cmath>
+
+#include "strategy/codec_time.h"
+#include "strategy/sparse_strategy.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+// Adds sparse vectors up in a dense one that starts as 0, and remembers where.
+class ScatteredSum {
+ public:
+  void begin(MutFloats sum) {
+    sum_ = sum;
+    seen_.resize((sum.size() + 63) / 64, 0);
+    touched_.clear();
+  }
+  void add(const Sparse& entries) {
+    for (std::size_t j = 0; j < entries.size(); ++j) {
+      const std::uint32_t index = entries.indices[j];
+      std::uint64_t& word = seen_[index / 64];
+      const std::uint64_t bit = std::uint64_t{1} << index % 64;
+      if ((word & bit) == 0) touched_.push_back(index);
+      word |= bit;
+      sum_[index] += entries.values[j];
+    }
+  }
+  // Divides what was added up. False if a result is not finite.
+  bool finish(float divisor) {
+    bool finite = true;
+    for (const std::uint32_t index : touched_) {
+      seen_[index / 64] = 0;
+      sum_[index] /= divisor;
+      finite = finite && std::isfinite(sum_[index]);
+    }
+    return finite;
+  }
+
+ private:
+  MutFloats sum_;
+  std::vector<std::uint64_t> seen_;  // a bit per element; all 0 between the steps
+  std::vector<std::uint32_t> touched_;
+};
+
+class TopKByAllGather final : public SparseStrategy {
+ public:
+  explicit TopKByAllGather(Spec& spec) : SparseStrategy(spec) {}
+
+ private:
+  bool exchange(StepContext& context, std::size_t k) override {
+    Transport& wire = context.wire;
+    const SparseAddress address{context.model.grads.size(), context.step};
+    timed_codec(context, [&] {
+      count_selected(picks().indices);
+      for (const std::uint32_t index : picks().indices) sent(index);
+      message_.clear();
+      encode_sparse(picks(), format(), address, message_);
+    });
+    lengths_.resize(static_cast<std::size_t>(wire.size()));
+    timed_wire(context, [&] {
+      allgather(wire, message_, all_, lengths_, sparse_max_bytes(format(), address.numel, k));
+    });
+    bool finite = true;
+    timed_codec(context, [&] {
+      sum_.begin(context.model.grads);
+      std::size_t at = 0;
+      for (const std::uint64_t length : lengths_) {
+        decode_sparse(Bytes(all_).subspan(at, length), format(), address, k, theirs_);
+        sum_.add(theirs_);
+        at += length;
+      }
+      finite = sum_.finish(static_cast<float>(wire.size()));
+    });
+    return finite;
+  }
+
+  double messages(int workers) const override { return workers - 1; }
+
+  Payload message_, all_;
+  std::vector<std::uint64_t> lengths_;
+  Sparse theirs_;
+  ScatteredSum sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_topk(Spec& spec) { return std::make_unique<TopKByAllGather>(spec); }
+
+}  // namespace thinwire
