@@ -15,7 +15,7 @@ build: deps  ## build/thinwire and the library
 	@[ -f build/build.ninja ] || cmake --preset release
 	@cmake --build build -j $(JOBS)
 
-demo: build  ## a network learns on 4 workers over a thin wire
+demo: build  ## what a thin wire costs: dense all-reduce on 4 workers, four networks
 	@tools/demo
 
 test: build  ## install, build, run all tests
