@@ -28,7 +28,8 @@ Io process_io() {
   // A worker of ours writes to a pipe; what matters is where our launcher writes to.
   const auto launcher = env(kLauncherVariable);
   const bool live = launcher ? *launcher == kLauncherOnTerminal : isatty(STDERR_FILENO) == 1;
-  const bool color = !env("NO_COLOR").has_value();
+  // Open MPI gives its processes a pseudo-terminal, wherever mpirun itself writes to.
+  const bool color = !env("NO_COLOR").has_value() && !env("OMPI_COMM_WORLD_RANK").has_value();
   return {std::cout,
           std::cerr,
           env,

@@ -86,7 +86,10 @@ int train(TrainFlags flags, Invocation& invocation) {
   const Group group = plan_group(flags.group, io.env);
   const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
   complete(flags, group, data);
-  check(flags.options, data);
+  const std::size_t parameters = check(flags.options, data);
+  if (flags.options.resume) {
+    check_resume(flags.options, parameters, group.join.rank, group.join.size);
+  }
 
   if (group.start == Group::Start::by_us) return run_group(group, invocation, {});
   flags.options.session.log = [&io](LogLevel, std::string_view text) { print_error(io, text); };

@@ -28,6 +28,17 @@ std::string readable_time(Seconds time) {
   return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
 }
 
+Json stragglers_json(const std::vector<trainer::LateWorker>& workers) {
+  Json list = Json::array();
+  for (const trainer::LateWorker& worker : workers) {
+    list.push_back({{"rank", worker.rank},
+                    {"host", worker.host},
+                    {"compute_ratio", worker.compute_ratio},
+                    {"waited_seconds", worker.waited.count()}});
+  }
+  return list;
+}
+
 Json detail(const std::vector<Figure>& figures) {
   Json out = Json::object();
   for (const Figure& figure : figures) {
@@ -56,19 +67,22 @@ TrainReport::TrainReport(Io& io, const TrainSetting& setting)
 trainer::Observer TrainReport::observer() {
   trainer::Observer observer;
   observer.step = [this](const auto& report) { step(report); };
+  observer.met = [this](const auto& training) { met(training); };
   observer.evaluated = [this](const auto& report, const auto& test) { evaluated(report, test); };
   observer.note = [this](const std::string& text) { note(text); };
   return observer;
 }
 
 std::string TrainReport::line(const trainer::StepReport& report) const {
-  const double done = static_cast<double>(report.step - first_step_);
-  const Seconds left = (report.time - first_time_) / std::max(done, 1.0) *
+  // The first step is not typical, so it is not counted.
+  const auto timed = static_cast<double>(report.step - first_step_);
+  const Seconds left = (system_runtime().now() - first_time_) / std::max(timed, 1.0) *
                        static_cast<double>(report.steps - report.step);
-  return fmt::format("epoch {:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent  {} left",
-                     report.epoch, report.step, report.steps, report.loss,
-                     report.samples_per_second, readable_bytes(static_cast<double>(bytes_)),
-                     readable_time(left));
+  return fmt::format(
+      "epoch {:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}", report.epoch,
+      report.step, report.steps, report.loss, report.samples_per_second,
+      readable_bytes(static_cast<double>(bytes_)),
+      timed > 0 && report.step < report.steps ? fmt::format("  {} left", readable_time(left)) : "");
 }
 
 void TrainReport::step(const trainer::StepReport& report) {
@@ -88,16 +102,27 @@ void TrainReport::step(const trainer::StepReport& report) {
                 .dump()
          << std::endl;  // a run that is killed has its last steps on disk
   }
+  const Seconds now = system_runtime().now();
   if (first_step_ == 0) {
-    first_step_ = report.step - 1;
-    first_time_ = report.time;
+    first_step_ = report.step;
+    first_time_ = now;
   }
   if (io_.live) {
     progress_.detail(line(report));
-  } else if (report.time - last_plain_line_ >= kPlainLineEvery || report.step == report.steps) {
-    last_plain_line_ = report.time;
+  } else if (now - last_plain_line_ >= kPlainLineEvery || report.step == report.steps) {
+    last_plain_line_ = now;
     progress_.stage(line(report));
   }
+}
+
+void TrainReport::met(const trainer::TrainingLoss& training) {
+  training_loss_ = fmt::format("  train loss {:.4f}", training.loss);
+  if (!log_.is_open()) return;
+  log_ << Json{{"step", training.last_step},
+               {"first_step", training.first_step},
+               {"train_loss", training.loss}}
+              .dump()
+       << std::endl;
 }
 
 void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Evaluation& test) {
@@ -110,8 +135,8 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
          << std::endl;  // a run that is killed has its last steps on disk
   }
   progress_.clear();
-  io_.err << fmt::format("epoch {:.2f}  step {}  test loss {:.4f}  test accuracy {:.2f} %\n",
-                         report.epoch, report.step, test.loss, 100 * test.accuracy);
+  io_.err << fmt::format("epoch {:.2f}  step {}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
+                         report.epoch, report.step, training_loss_, test.loss, 100 * test.accuracy);
 }
 
 void TrainReport::note(const std::string& text) {
@@ -161,6 +186,7 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"consensus_distance", result.consensus_distance},
               {"skipped_steps", result.skipped_steps},
               {"residual_ratio", result.residual_ratio},
+              {"stragglers", stragglers_json(result.stragglers)},
               {"detail", detail(result.figures)}}
       .dump();
 }
@@ -190,6 +216,23 @@ void TrainReport::print_summary(const trainer::TrainResult& result) {
       fmt::format("{}  (dense fp32: {})", readable_bytes(result.bytes_per_worker_step),
                   readable_bytes(result.dense_bytes_per_worker_step)));
   row("replicas", result.replicas_identical ? "bit-identical" : "DIFFERENT");
+  print_stragglers(result);
+}
+
+void TrainReport::print_stragglers(const trainer::TrainResult& result) {
+  constexpr std::size_t kNamed = 3;  // of a thousand workers, more would bury the rest
+  const auto& late = result.stragglers;
+  for (std::size_t i = 0; i < std::min(late.size(), kNamed); ++i) {
+    const trainer::LateWorker& worker = late[i];
+    io_.out << fmt::format(
+        "  {:<22}rank {} ({}) computed {:.1f}x as long as the others; they waited {:.0f} % of the "
+        "time for it\n",
+        i == 0 ? "stragglers" : "", worker.rank, worker.host, worker.compute_ratio,
+        100 * worker.waited / result.total);
+  }
+  if (late.size() > kNamed) {
+    io_.out << fmt::format("  {:<22}and {} more\n", "", late.size() - kNamed);
+  }
 }
 
 void TrainReport::finish(const trainer::TrainResult& result, bool json) {

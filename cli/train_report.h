@@ -30,11 +30,13 @@ class TrainReport {
 
  private:
   void step(const trainer::StepReport& report);
+  void met(const trainer::TrainingLoss& training);
   void evaluated(const trainer::StepReport& report, const trainer::Evaluation& test);
   void note(const std::string& text);
   std::string line(const trainer::StepReport& report) const;
   std::string summary_json(const trainer::TrainResult& result) const;
   void print_summary(const trainer::TrainResult& result);
+  void print_stragglers(const trainer::TrainResult& result);
   void drop_repeated_steps(std::uint64_t first_step);
 
   Io& io_;
@@ -42,6 +44,8 @@ class TrainReport {
   Progress progress_;
   std::ofstream log_;
   std::uint64_t bytes_ = 0;
+  std::string training_loss_;  // of all workers, if there was a step to tell it of
+  // By the clock of whoever watches, which on sim is not that of the run.
   std::uint64_t first_step_ = 0;
   Seconds first_time_{0};
   Seconds last_plain_line_{-1e9};

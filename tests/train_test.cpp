@@ -85,6 +85,7 @@ TEST_F(TrainCommand, ReportsWhatTheContractPromises) {
                           "consensus_distance",
                           "skipped_steps",
                           "residual_ratio",
+                          "stragglers",
                           "detail"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
@@ -93,14 +94,17 @@ TEST_F(TrainCommand, ReportsWhatTheContractPromises) {
   EXPECT_EQ(json["replicas_identical"], true);
   EXPECT_GT(json["accuracy"], 0.2);
   EXPECT_EQ(nlohmann::json::parse(contents(out("a/summary.json"))), json);
-  int steps = 0, tests = 0;
+  int steps = 0, tests = 0, meetings = 0;
   std::ifstream log(out("a/run.jsonl"));
   for (std::string line; std::getline(log, line);) {
     const auto entry = nlohmann::json::parse(line);
-    entry.contains("test_accuracy") ? ++tests : ++steps;
+    tests += entry.contains("test_accuracy");
+    meetings += entry.contains("train_loss");
+    steps += entry.contains("loss");
   }
   EXPECT_EQ(steps, 30);
   EXPECT_EQ(tests, 3);
+  EXPECT_EQ(meetings, 3);
   EXPECT_TRUE(fs::exists(model_file(out("a"), 30)));
 }
 
@@ -115,6 +119,19 @@ TEST_F(TrainCommand, IsTheSameRunOnEveryTransport) {
   const auto mpi = result(Words{MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "3"} +
                           train({"--steps", "12", "--json", "--transport", "mpi"}));
   EXPECT_EQ(mpi["loss"], gloo["loss"]);
+}
+
+TEST_F(TrainCommand, NamesTheStraggler) {
+  const Words flags = {"--transport", "sim",   "--workers",   "3",   "--steps", "5",
+                       "--network",   "1gbit", "--step-time", "0.1", "--slow",  "2:3"};
+  const auto json = result(train(flags + Words{"--json"}));
+  ASSERT_EQ(json["stragglers"].size(), 1u) << json;
+  EXPECT_EQ(json["stragglers"][0]["rank"], 2);
+  EXPECT_NEAR(json["stragglers"][0]["compute_ratio"], 3, 1e-6);
+  EXPECT_NEAR(json["stragglers"][0]["waited_seconds"], 1, 0.01);  // 5 x (0.3 - 0.1) s
+  ChildProcess run(train(flags));
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+  EXPECT_TRUE(has(run.out(), "rank 2 (simulated) computed 3.0x as long as the others"));
 }
 
 // Killed at whatever moment a checkpoint appears, again and again, and resumed each time: the end
@@ -191,8 +208,22 @@ TEST_F(TrainCommand, AnotherNumberOfWorkersCannotResume) {
   result(train({"--workers", "2", "--steps", "4", "--out", out("a"), "--json"}));
   ChildProcess run(train({"--workers", "3", "--steps", "8", "--out", out("a"), "--resume"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
-  EXPECT_NE(run.exit_code(), 0);
+  EXPECT_EQ(run.exit_code(), 2);  // before anything starts
   EXPECT_TRUE(has(run.err(), "are of 2 workers"));
+}
+
+TEST_F(TrainCommand, AFinishedRunHasNothingToResume) {
+  const Words flags = {"--transport", "threads", "--workers", "2",
+                       "--steps",     "4",       "--out",     out("a")};
+  const auto first = result(train(flags + Words{"--json"}));
+  ChildProcess again(train(flags + Words{"--resume", "--json"}));
+  ASSERT_TRUE(again.wait(kPatience)) << again.describe();
+  EXPECT_EQ(again.exit_code(), 0);
+  EXPECT_TRUE(has(again.err(), "nothing is left to train"));
+  EXPECT_EQ(nlohmann::json::parse(again.out())["loss"], first["loss"]);
+  ChildProcess anew(train(flags));
+  ASSERT_TRUE(anew.wait(kPatience)) << anew.describe();
+  EXPECT_TRUE(has(anew.err(), "held an earlier run"));
 }
 
 }  // namespace

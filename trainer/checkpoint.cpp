@@ -88,6 +88,34 @@ void CheckpointStore::prune(std::uint64_t keep) const {
   }
 }
 
+bool CheckpointStore::set_aside_earlier() const {
+  const std::string own = fmt::format("-rank-{}-of-", rank_);
+  std::vector<fs::path> earlier;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(directory_, missing)) {
+    const std::string name = entry.path().filename();
+    const bool mine =
+        name.find(own) != std::string::npos || (rank_ == 0 && name.ends_with("-model.ck"));
+    if (mine && name.starts_with("step-") && name.ends_with(".ck")) earlier.push_back(entry.path());
+  }
+  if (earlier.empty()) return false;
+  const fs::path aside = directory_ / fmt::format("earlier-rank-{}", rank_);
+  fs::remove_all(aside);
+  fs::create_directories(aside);
+  for (const fs::path& file : earlier) fs::rename(file, aside / file.filename());
+  return true;
+}
+
+void CheckpointStore::check_resumable() const {
+  const std::vector<std::uint64_t> steps = steps_here();
+  if (steps.empty()) refuse_other_size();
+  try {
+    read_checkpoint(own_file(steps[0]), identity_, steps[0]);
+  } catch (const WireError&) {
+    // Damaged: load() will look for an older one, together with the other ranks.
+  }
+}
+
 void CheckpointStore::refuse_other_size() const {
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
@@ -133,7 +161,7 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
       loaded.step = mine;
       return loaded;
     }
-    if (mine != lowest) {
+    if (mine != lowest && rank_ == 0) {  // the rank that lacks it says why
       loaded.notes.push_back(
           fmt::format("step {} is passed over: another rank does not have it whole", mine));
     }

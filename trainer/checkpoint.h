@@ -34,11 +34,19 @@ class CheckpointStore {
   void save(Transport& wire, std::uint64_t step, const std::vector<Section>& own,
             const std::vector<Section>& model, std::uint64_t keep);
 
+  // For a run that starts anew: this rank's files of an earlier run go to earlier-rank-R, so that
+  // they are neither resumed by mistake nor lost. Returns whether there were any.
+  bool set_aside_earlier() const;
+
+  // What can be known before the ranks meet: ConfigError if this rank has no checkpoint, or if its
+  // newest belongs to another run.
+  void check_resumable() const;
+
   struct Loaded {
     std::uint64_t step = 0;
     std::vector<Section> own;
     std::vector<Section> model;      // on rank 0
-    std::vector<std::string> notes;  // which newer checkpoints were passed over, and why
+    std::vector<std::string> notes;  // which newer ones were passed over here, and why
   };
   // The newest checkpoint that is whole on every rank. All ranks call it together. ConfigError if
   // there is none, or if the newest belongs to another run.

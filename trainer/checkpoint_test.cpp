@@ -115,6 +115,31 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOverOnAllRanksAndSaidSo) {
   EXPECT_EQ(loaded_step(), 10u);
 }
 
+// Otherwise the new run's first checkpoint would be the oldest there, and the first to be removed.
+TEST_F(Checkpoints, AnEarlierRunIsSetAsideAndNotLost) {
+  save({100, 200});
+  on_ranks(kIdentity, [](Transport&, CheckpointStore& store) {
+    EXPECT_TRUE(store.set_aside_earlier());
+    EXPECT_FALSE(store.set_aside_earlier());
+    EXPECT_THROW(store.check_resumable(), ConfigError);
+  });
+  save({1, 2, 3, 4});
+  EXPECT_EQ(loaded_step(), 4u);
+  EXPECT_TRUE(fs::exists(directory_ / "earlier-rank-0" / file(200, "model").filename()));
+  EXPECT_TRUE(fs::exists(directory_ / "earlier-rank-1" / file(200, "rank-1-of-2").filename()));
+}
+
+TEST_F(Checkpoints, WhatCannotBeResumedIsSeenBeforeTheRanksMeet) {
+  save({10});
+  EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
+  Identity other = kIdentity;
+  other.model = "mlp";
+  EXPECT_THROW(CheckpointStore(directory_, other, 1).check_resumable(), ConfigError);
+  EXPECT_THROW(CheckpointStore(directory_, kIdentity, 2).check_resumable(), ConfigError);
+  flip_bit(file(10, "rank-1-of-2"), 50);  // an older one may do
+  EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
+}
+
 TEST_F(Checkpoints, AnotherRunIsRefused) {
   save({10});
   const auto refused = [&](auto change) {

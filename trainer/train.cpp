@@ -14,6 +14,7 @@
 #include "trainer/models/network.h"
 #include "trainer/schedule.h"
 #include "trainer/sgd.h"
+#include "trainer/stragglers.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -24,6 +25,19 @@ struct Counters {
   double compute = 0, codec = 0, wire = 0;
   std::uint64_t bytes_sent = 0, samples = 0, skipped = 0;
 };
+
+// Losses since the workers last met, weighted by examples.
+struct LossSum {
+  double loss = 0;
+  double examples = 0;
+};
+
+// Simulated workers are many, share one thread, and their computing is timed: threads that read
+// ahead would disturb it.
+std::size_t batches_ahead(const Transport& wire) {
+  const bool simulated = &wire.runtime() != &system_runtime();
+  return simulated ? 0 : LoaderOptions().ahead;
+}
 
 std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> parts) {
   std::vector<Section> sections;
@@ -41,6 +55,14 @@ void unpack(const std::vector<Section>& sections, std::string_view name, MutByte
                                 bytes.size(), into.size()));
   }
   std::ranges::copy(bytes, into.begin());
+}
+
+CheckpointStore checkpoints(const TrainOptions& options, std::size_t parameters, int rank,
+                            int workers) {
+  return {std::filesystem::path(options.out) / "checkpoints",
+          {options.model, options.data, options.session.strategy,
+           static_cast<std::uint32_t>(workers), parameters, options.seed, options.batch},
+          rank};
 }
 
 template <class T>
@@ -71,21 +93,29 @@ class Run {
         schedule_(Schedule::parse(options.lr_schedule, options.learning_rate, wire.size())),
         session_(wire, session_options(options, data, wire.size())),
         sgd_(session_.remaining_descent(), model_.layout().numel),
-        store_(std::filesystem::path(options.out) / "checkpoints", identity(), wire.rank()) {}
+        store_(checkpoints(options, model_.layout().numel, wire.rank(), wire.size())) {}
 
   TrainResult run() {
-    const std::uint64_t first = options_.resume ? resume() : 0;
+    const std::uint64_t first = options_.resume ? resume() : start_anew();
     session_.begin(model_.view(), first);
-    Loader loader(*data_.train, {wire_.rank(), wire_.size(), options_.batch, options_.seed, first});
+    LoaderOptions reading{wire_.rank(), wire_.size(), options_.batch, options_.seed, first};
+    reading.ahead = batches_ahead(wire_);
+    Loader loader(*data_.train, reading);
+    last_meeting_ = first;
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
+    last_.step = first;
+    last_.epoch = static_cast<double>(first) / steps_per_epoch_;
     start_ = wire_.now();
     bytes_before_ = wire_.traffic().bytes_sent;
     while (session_.step() < options_.steps) {
       step(loader.next());
       const std::uint64_t done = session_.step();
       const bool last = done == options_.steps;
-      if (options_.eval_every > 0 && done % options_.eval_every == 0 && !last) evaluate();
-      if (!options_.out.empty() && (last || due(options_.save_every, done))) save();
+      const bool test = due(options_.eval_every, done) && !last;
+      const bool keep = !options_.out.empty() && (last || due(options_.save_every, done));
+      if (test || keep || last) meet();
+      if (test) evaluate();
+      if (keep) save();
     }
     return finish();
   }
@@ -93,16 +123,6 @@ class Run {
  private:
   static bool due(std::uint64_t every, std::uint64_t step) {
     return every > 0 && step % every == 0;
-  }
-
-  Identity identity() {
-    return {options_.model,
-            options_.data,
-            options_.session.strategy,
-            static_cast<std::uint32_t>(wire_.size()),
-            model_.layout().numel,
-            options_.seed,
-            options_.batch};
   }
 
   void step(const Batch& batch) {
@@ -117,6 +137,8 @@ class Run {
     }
     session_.after_step(model_.view());
     counters_.samples += batch.global_examples;
+    losses_.loss += report.loss * static_cast<double>(batch.examples);
+    losses_.examples += static_cast<double>(batch.examples);
     if (wire_.rank() == 0) tell(report, before);
   }
 
@@ -179,6 +201,21 @@ class Run {
     observer_.step(report);
   }
 
+  void meet() {
+    const LossSum mine = std::exchange(losses_, {});
+    std::vector<LossSum> all(static_cast<std::size_t>(wire_.size()));
+    allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    LossSum total;
+    for (const LossSum& each : all) {
+      total.loss += each.loss;
+      total.examples += each.examples;
+    }
+    const std::uint64_t first = std::exchange(last_meeting_, session_.step()) + 1;
+    if (wire_.rank() == 0) {
+      observer_.met({first, last_meeting_, total.loss / std::max(total.examples, 1.0)});
+    }
+  }
+
   Evaluation evaluate() {
     average_statistics();
     const Evaluation result = trainer::evaluate(wire_, *network_, *data_.test);
@@ -206,6 +243,16 @@ class Run {
     store_.save(wire_, session_.step(), own, model, options_.keep);
   }
 
+  std::uint64_t start_anew() {
+    if (!options_.out.empty() && store_.set_aside_earlier() && wire_.rank() == 0) {
+      observer_.note(
+          fmt::format("{}/checkpoints held an earlier run, now in earlier-rank-* there (--resume "
+                      "goes on with it)",
+                      options_.out));
+    }
+    return 0;
+  }
+
   std::uint64_t resume() {
     const CheckpointStore::Loaded loaded = store_.load(wire_);
     unpack(loaded.own, "statistics", std::as_writable_bytes(model_.statistics()));
@@ -216,9 +263,20 @@ class Run {
     }
     broadcast(wire_, std::as_writable_bytes(sgd_.velocity()));
     session_.load(section(loaded.own, "strategy"));
+    for (const std::string& note : loaded.notes) {
+      const std::string text = fmt::format("rank {}: checkpoint of {}", wire_.rank(), note);
+      if (wire_.rank() == 0) {
+        observer_.note(text);
+      } else if (options_.session.log) {
+        options_.session.log(LogLevel::warning, text);
+      }
+    }
     if (wire_.rank() == 0) {
-      for (const std::string& note : loaded.notes) observer_.note("checkpoint of " + note);
-      observer_.note(fmt::format("resuming after step {}", loaded.step));
+      observer_.note(loaded.step < options_.steps
+                         ? fmt::format("resuming after step {}", loaded.step)
+                         : fmt::format("the checkpoint is of step {}, the run has {}: nothing is "
+                                       "left to train; ask for more steps or epochs to go on",
+                                       loaded.step, options_.steps));
     }
     return loaded.step;
   }
@@ -235,7 +293,9 @@ class Run {
     allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
     const auto workers = static_cast<double>(wire_.size());
     double fastest_wire = mine.wire;
+    std::vector<WorkerTimes> times;
     for (const Counters& each : all) {
+      times.push_back({Seconds(each.compute), Seconds(each.wire)});
       result.total = std::max(result.total, Seconds(each.time));
       result.compute += Seconds(each.compute / workers);
       result.codec += Seconds(each.codec / workers);
@@ -247,6 +307,8 @@ class Run {
     // is waiting for it.
     result.wire = Seconds(fastest_wire);
     result.wait -= result.wire;
+    result.stragglers = late_workers(times, result.total);
+    for (LateWorker& late : result.stragglers) late.host = wire_.host(late.rank);
     result.steps = session_.step();
     result.samples = mine.samples;
     result.skipped_steps = mine.skipped;
@@ -274,6 +336,8 @@ class Run {
   Seconds start_{0};
   std::uint64_t bytes_before_ = 0;
   Counters counters_;
+  LossSum losses_;
+  std::uint64_t last_meeting_ = 0;  // after this step
   StepReport last_;
 };
 
@@ -295,6 +359,10 @@ std::size_t check(const TrainOptions& options, const DataPair& data) {
     parameters += static_cast<std::size_t>(tensor.numel());
   }
   return parameters;
+}
+
+void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers) {
+  checkpoints(options, parameters, rank, workers).check_resumable();
 }
 
 std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,

@@ -55,7 +55,7 @@ struct StepReport {
   std::uint64_t step = 0;  // just finished, from 1
   std::uint64_t steps = 0;
   double epoch = 0;
-  double loss = 0;                        // of this worker's batch
+  double loss = 0;                        // of this worker's batch alone
   Seconds time{0};                        // since the start, resumed runs included
   Seconds compute{0}, codec{0}, wire{0};  // of this step
   std::uint64_t bytes_sent = 0;           // by this worker in this step
@@ -64,11 +64,27 @@ struct StepReport {
   double samples_per_second = 0;  // of all workers, so far
 };
 
+// The mean loss over the examples of all workers from one meeting to the next. They meet to test,
+// to save and at the end; telling each other the loss of every step would cost an exchange.
+struct TrainingLoss {
+  std::uint64_t first_step = 0, last_step = 0;  // from 1, both included
+  double loss = 0;
+};
+
 // Calls come on rank 0's training thread.
 struct Observer {
   std::function<void(const StepReport&)> step = [](const StepReport&) {};
+  std::function<void(const TrainingLoss&)> met = [](const TrainingLoss&) {};
   std::function<void(const StepReport&, const Evaluation&)> evaluated = [](const auto&...) {};
   std::function<void(const std::string&)> note = [](const std::string&) {};
+};
+
+// A worker that the others had to wait for.
+struct LateWorker {
+  int rank = 0;
+  std::string host;
+  double compute_ratio = 1;  // of its computing time to the median of the others
+  Seconds waited{0};         // by the others for it, on average; waits for several overlap
 };
 
 struct TrainResult {
@@ -86,6 +102,7 @@ struct TrainResult {
   double residual_ratio = 0;
   std::vector<Figure> figures;  // what the strategy says about itself
   std::size_t parameters = 0;
+  std::vector<LateWorker> stragglers;  // whose lateness mattered, worst first
 };
 
 // One worker's run; every rank of the group calls it. The result is the same on every rank.
@@ -95,6 +112,10 @@ TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& 
 // Everything about the options that can be wrong without a group: names, numbers, the pair of model
 // and data. ConfigError. Returns the number of parameters.
 std::size_t check(const TrainOptions& options, const DataPair& data);
+
+// Whether a rank has a checkpoint of this run (of so many parameters) to resume from; ConfigError
+// if not. Whether all ranks have the same one is seen when they meet.
+void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers);
 
 // One line of `thinwire list models`.
 struct ModelHelp {
