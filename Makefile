@@ -15,7 +15,7 @@ build: deps  ## build/thinwire and the library
 	@[ -f build/build.ninja ] || cmake --preset release
 	@cmake --build build -j $(JOBS)
 
-demo: build  ## a network learns on four workers over a thin wire
+demo: build  ## train a network on 4 workers over a thin wire, dense and with gtopk
 	@tools/demo
 
 test: build  ## install, build, run all tests
