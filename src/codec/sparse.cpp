@@ -333,7 +333,10 @@ void decode_sparse(Bytes in, const SparseFormat& format, const SparseAddress& ad
 }
 
 double index_entropy_bits(std::size_t numel, std::size_t count) {
-  const auto log_factorial = [](std::size_t n) { return std::lgamma(static_cast<double>(n) + 1); };
+  const auto log_factorial = [](std::size_t n) {
+    int sign = 0;
+    return ::lgamma_r(static_cast<double>(n) + 1, &sign);  // std::lgamma writes to a global
+  };
   return (log_factorial(numel) - log_factorial(count) - log_factorial(numel - count)) /
          std::numbers::ln2;
 }
