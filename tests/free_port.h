@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <stdexcept>
 
 namespace thinwire {
 
@@ -16,9 +17,10 @@ inline std::uint16_t free_port() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  auto* const place = reinterpret_cast<sockaddr*>(&address);
+  const bool found = bind(fd, place, length) == 0 && getsockname(fd, place, &length) == 0;
   close(fd);
+  if (!found) throw std::runtime_error("no free port on the loopback");
   return ntohs(address.sin_port);
 }
 
