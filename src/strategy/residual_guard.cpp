@@ -4,13 +4,17 @@
 
 namespace thinwire {
 
-std::string ResidualGuard::observe(std::uint64_t step, double ratio, double density) {
+std::string ResidualGuard::observe(std::uint64_t step, double residual, double gradient,
+                                   double density) {
   const auto window = static_cast<std::uint64_t>(1 / density) + 1;
   if (step < window_start_ + window) return {};
   window_start_ = step;
   ++windows_;
-  growing_ = windows_ > 1 && ratio > kGrowth * last_ ? growing_ + 1 : 0;
-  last_ = ratio;
+  const double ratio = gradient > 0 ? residual / gradient : 0;
+  const bool grew = ratio > kGrowth * last_ratio_ && residual > kGrowth * last_residual_;
+  growing_ = windows_ > 1 && grew ? growing_ + 1 : 0;
+  last_ratio_ = ratio;
+  last_residual_ = residual;
   if (growing_ < kWindows || ratio < 2 * warned_) return {};
   warned_ = ratio;
   return fmt::format(

@@ -9,11 +9,15 @@ namespace {
 
 constexpr double kDensity = 0.01;  // windows of 101 steps
 
-int warnings(double (*ratio)(double step), std::uint64_t steps) {
+using Norm = double (*)(double step);
+
+int warnings(
+    Norm residual, std::uint64_t steps, Norm gradient = [](double) { return 1.0; }) {
   ResidualGuard guard;
   int count = 0;
   for (std::uint64_t step = 0; step < steps; step += 16) {
-    if (!guard.observe(step, ratio(static_cast<double>(step)), kDensity).empty()) ++count;
+    const auto now = static_cast<double>(step);
+    if (!guard.observe(step, residual(now), gradient(now), kDensity).empty()) ++count;
   }
   return count;
 }
@@ -21,6 +25,12 @@ int warnings(double (*ratio)(double step), std::uint64_t steps) {
 TEST(ResidualGuard, IsSilentWhileAResidualFillsUpAndWhenItIsFull) {
   EXPECT_EQ(warnings([](double step) { return 50 * (1 - std::exp(-step / 100)); }, 100'000), 0);
   EXPECT_EQ(warnings([](double step) { return 50 + 10 * std::sin(step); }, 100'000), 0);
+}
+
+TEST(ResidualGuard, IsSilentWhenGradientsVanish) {
+  EXPECT_EQ(warnings([](double) { return 50.0; }, 10'000,
+                     [](double step) { return std::exp(-step / 150); }),
+            0);
 }
 
 TEST(ResidualGuard, WarnsOfExponentialGrowthAgainAtEachDoubling) {
@@ -34,7 +44,7 @@ TEST(ResidualGuard, SaysWhatToDo) {
   std::string text;
   for (std::uint64_t step = 0; text.empty(); step += 16) {
     ASSERT_LT(step, 10'000u);
-    text = guard.observe(step, std::exp(static_cast<double>(step) / 150), kDensity);
+    text = guard.observe(step, std::exp(static_cast<double>(step) / 150), 1, kDensity);
   }
   for (const char* part : {"times the gradient", "density", "learning rate", "warmup", "return"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;

@@ -184,9 +184,10 @@ bool SparseStrategy::exchange_dense(StepContext& context) {
 }
 
 void SparseStrategy::watch_residual(StepContext& context, double gradient_norm) {
-  if (gradient_norm > 0) context.stats.residual_ratio = norm(residual_) / gradient_norm;
+  const double held_back = norm(residual_);
+  if (gradient_norm > 0) context.stats.residual_ratio = held_back / gradient_norm;
   const std::string warning =
-      guard_.observe(context.step, context.stats.residual_ratio, density_.target());
+      guard_.observe(context.step, held_back, gradient_norm, density_.target());
   if (!warning.empty()) context.warn(warning);
 }
 
