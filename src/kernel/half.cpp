@@ -56,18 +56,65 @@ Fp16 to_fp16(float value) {
 
 }  // namespace reference
 
-// bf16 is the upper half of a float: plain loops, which the compiler turns into vector code.
+// bf16 is the upper half of a float: plain loops, which the compiler turns into vector code where
+// it may use AVX2; without it, it does not.
+
+namespace {
+
+#if defined(__x86_64__)
+#define TW_WITH_AVX2 [[gnu::target("avx2")]]
+bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+#else
+#define TW_WITH_AVX2
+bool has_avx2() { return false; }
+#endif
+
+// As the reference, on plain integers and without a branch.
+inline std::uint16_t rounded(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const std::uint32_t quiet = bits >> 16 | 0x40;
+  return static_cast<std::uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : nearest);
+}
+inline float widened(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+// One body for both: inlined, it is compiled for the CPU of its caller.
+#define TW_BF16_LOOPS(Name, Target)                                                              \
+  struct Name {                                                                                  \
+    Target static void encode(const float* in, float scale, std::uint16_t* out, std::size_t n) { \
+      for (std::size_t i = 0; i < n; ++i) out[i] = rounded(in[i] * scale);                       \
+    }                                                                                            \
+    Target static void decode(const std::uint16_t* in, float* out, std::size_t n) {              \
+      for (std::size_t i = 0; i < n; ++i) out[i] = widened(in[i]);                               \
+    }                                                                                            \
+    Target static void add(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* out,   \
+                           std::size_t n) {                                                      \
+      for (std::size_t i = 0; i < n; ++i) out[i] = rounded(widened(a[i]) + widened(b[i]));       \
+    }                                                                                            \
+  }
+TW_BF16_LOOPS(Bf16Loops, );
+TW_BF16_LOOPS(Bf16LoopsAvx2, TW_WITH_AVX2);
+#undef TW_BF16_LOOPS
+#undef TW_WITH_AVX2
+
+}  // namespace
 
 void encode(Floats in, float scale, std::span<Bf16> out) {
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = reference::to_bf16(in[i] * scale);
+  if (in.empty()) return;
+  const auto loop = has_avx2() ? Bf16LoopsAvx2::encode : Bf16Loops::encode;
+  loop(in.data(), scale, &out.data()->bits, in.size());
 }
 void decode(std::span<const Bf16> in, MutFloats out) {
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = reference::to_float(in[i]);
+  if (in.empty()) return;
+  const auto loop = has_avx2() ? Bf16LoopsAvx2::decode : Bf16Loops::decode;
+  loop(&in.data()->bits, out.data(), in.size());
 }
 void add(std::span<const Bf16> a, std::span<const Bf16> b, std::span<Bf16> out) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    out[i] = reference::to_bf16(reference::to_float(a[i]) + reference::to_float(b[i]));
-  }
+  if (a.empty()) return;
+  const auto loop = has_avx2() ? Bf16LoopsAvx2::add : Bf16Loops::add;
+  loop(&a.data()->bits, &b.data()->bits, &out.data()->bits, a.size());
 }
 
 // fp16 needs the CPU's own conversion to be fast; the rest of a vector, and CPUs without it, go
