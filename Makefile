@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.h')
 
-.PHONY: help deps build demo test bench format tidy asan tsan clean
+.PHONY: help deps build demo test bench results format tidy asan tsan clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -23,6 +23,12 @@ test: build  ## install, build, run all tests
 
 bench: build  ## the measurements behind docs/results
 	@bench/run
+
+MNIST ?= data/mnist
+CIFAR10 ?= data/cifar10
+results: build  ## the long runs behind docs/results, hours (MNIST=DIR CIFAR10=DIR)
+	@bench/training/scaling.sh
+	@bench/training/convergence.sh "$(MNIST)" "$(CIFAR10)"
 
 format:  ## rewrite the sources in our style
 	@tools/deps dev && clang-format-14 -i $(SOURCES)
