@@ -61,14 +61,6 @@ Fp16 to_fp16(float value) {
 
 namespace {
 
-#if defined(__x86_64__)
-#define TW_WITH_AVX2 [[gnu::target("avx2")]]
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
-#else
-#define TW_WITH_AVX2
-bool has_avx2() { return false; }
-#endif
-
 // As the reference, on plain integers and without a branch.
 inline std::uint16_t rounded(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -80,41 +72,53 @@ inline float widened(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// One body for both: inlined, it is compiled for the CPU of its caller.
-#define TW_BF16_LOOPS(Name, Target)                                                              \
-  struct Name {                                                                                  \
-    Target static void encode(const float* in, float scale, std::uint16_t* out, std::size_t n) { \
-      for (std::size_t i = 0; i < n; ++i) out[i] = rounded(in[i] * scale);                       \
-    }                                                                                            \
-    Target static void decode(const std::uint16_t* in, float* out, std::size_t n) {              \
-      for (std::size_t i = 0; i < n; ++i) out[i] = widened(in[i]);                               \
-    }                                                                                            \
-    Target static void add(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* out,   \
-                           std::size_t n) {                                                      \
-      for (std::size_t i = 0; i < n; ++i) out[i] = rounded(widened(a[i]) + widened(b[i]));       \
-    }                                                                                            \
-  }
-TW_BF16_LOOPS(Bf16Loops, );
-TW_BF16_LOOPS(Bf16LoopsAvx2, TW_WITH_AVX2);
-#undef TW_BF16_LOOPS
-#undef TW_WITH_AVX2
+// Inlined, a loop is compiled for the CPU of its caller.
+[[gnu::always_inline]] inline void encode_loop(Floats in, float scale, std::uint16_t* out) {
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] = rounded(in[i] * scale);
+}
+[[gnu::always_inline]] inline void decode_loop(const std::uint16_t* in, MutFloats out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = widened(in[i]);
+}
+[[gnu::always_inline]] inline void add_loop(const std::uint16_t* a, const std::uint16_t* b,
+                                            std::span<std::uint16_t> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = rounded(widened(a[i]) + widened(b[i]));
+}
+
+#if defined(__x86_64__)
+bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+[[gnu::target("avx2")]] void encode_avx2(Floats in, float scale, std::uint16_t* out) {
+  encode_loop(in, scale, out);
+}
+[[gnu::target("avx2")]] void decode_avx2(const std::uint16_t* in, MutFloats out) {
+  decode_loop(in, out);
+}
+[[gnu::target("avx2")]] void add_avx2(const std::uint16_t* a, const std::uint16_t* b,
+                                      std::span<std::uint16_t> out) {
+  add_loop(a, b, out);
+}
+#else
+bool has_avx2() { return false; }
+void encode_avx2(Floats, float, std::uint16_t*) {}
+void decode_avx2(const std::uint16_t*, MutFloats) {}
+void add_avx2(const std::uint16_t*, const std::uint16_t*, std::span<std::uint16_t>) {}
+#endif
 
 }  // namespace
 
 void encode(Floats in, float scale, std::span<Bf16> out) {
   if (in.empty()) return;
-  const auto loop = has_avx2() ? Bf16LoopsAvx2::encode : Bf16Loops::encode;
-  loop(in.data(), scale, &out.data()->bits, in.size());
+  std::uint16_t* const bits = &out[0].bits;
+  has_avx2() ? encode_avx2(in, scale, bits) : encode_loop(in, scale, bits);
 }
 void decode(std::span<const Bf16> in, MutFloats out) {
   if (in.empty()) return;
-  const auto loop = has_avx2() ? Bf16LoopsAvx2::decode : Bf16Loops::decode;
-  loop(&in.data()->bits, out.data(), in.size());
+  const std::uint16_t* const bits = &in[0].bits;
+  has_avx2() ? decode_avx2(bits, out) : decode_loop(bits, out);
 }
 void add(std::span<const Bf16> a, std::span<const Bf16> b, std::span<Bf16> out) {
   if (a.empty()) return;
-  const auto loop = has_avx2() ? Bf16LoopsAvx2::add : Bf16Loops::add;
-  loop(&a.data()->bits, &b.data()->bits, &out.data()->bits, a.size());
+  const std::span<std::uint16_t> bits(&out[0].bits, out.size());
+  has_avx2() ? add_avx2(&a[0].bits, &b[0].bits, bits) : add_loop(&a[0].bits, &b[0].bits, bits);
 }
 
 // fp16 needs the CPU's own conversion to be fast; the rest of a vector, and CPUs without it, go
