@@ -5,6 +5,7 @@
 
 #include "cli/allreduce_bench.h"
 #include "cli/allreduce_report.h"
+#include "cli/bench_limits.h"
 #include "cli/codec_command.h"
 #include "cli/command.h"
 #include "cli/group.h"
@@ -63,8 +64,7 @@ std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& 
 
 void check(const AllreducePlan& plan) {
   make_strategy(plan.strategy);
-  if (plan.reps < 1) throw ConfigError(fmt::format("--reps {}: at least 1 is needed", plan.reps));
-  if (plan.warmup < 0) throw ConfigError(fmt::format("--warmup {}: at least 0", plan.warmup));
+  check_repetitions(plan.reps, plan.warmup);
 }
 
 int bench_allreduce(AllreduceFlags flags, Invocation& invocation) {

@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/bench_limits.h"
 #include "cli/codec_bench.h"
 #include "cli/codec_report.h"
 #include "cli/help.h"
-#include "cli/memory.h"
 #include "cli/numel.h"
 #include "thinwire/codec.h"
 
@@ -27,17 +27,8 @@ struct CodecFlags {
 
 void check(const CodecPlan& plan) {
   for (const std::string& codec : plan.codecs) make_codec(codec);
-  if (plan.numel > std::uint64_t{1} << 32) {
-    throw ConfigError(fmt::format("--numel {}: at most 2^32, what an index can count", plan.numel));
-  }
-  if (plan.reps < 1) throw ConfigError(fmt::format("--reps {}: at least 1 is needed", plan.reps));
-  if (plan.warmup < 0) throw ConfigError(fmt::format("--warmup {}: at least 0", plan.warmup));
-  const std::uint64_t needed = plan.numel * sizeof(float) * kCodecBuffers;
-  const std::optional<std::uint64_t> room = available_memory();
-  if (room && needed > *room) {
-    throw ConfigError(fmt::format("--numel: {} floats need {}, but only {} are available",
-                                  plan.numel, gibibytes(needed), gibibytes(*room)));
-  }
+  check_repetitions(plan.reps, plan.warmup);
+  check_floats(plan.numel, kCodecBuffers);
 }
 
 int bench_codec(CodecFlags flags, Io& io) {

@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/bench_limits.h"
 #include "cli/help.h"
-#include "cli/memory.h"
 #include "cli/numel.h"
 #include "cli/select_bench.h"
 #include "cli/select_report.h"
@@ -26,20 +26,11 @@ struct SelectFlags {
 };
 
 void check(const SelectPlan& plan) {
-  if (plan.numel > std::uint64_t{1} << 32) {
-    throw ConfigError(fmt::format("--numel {}: at most 2^32, what an index can count", plan.numel));
-  }
+  check_repetitions(plan.reps, plan.warmup);
   if (!(plan.density > 0 && plan.density <= 1)) {
     throw ConfigError(fmt::format("--density {}: above 0, at most 1", plan.density));
   }
-  if (plan.reps < 1) throw ConfigError(fmt::format("--reps {}: at least 1 is needed", plan.reps));
-  if (plan.warmup < 0) throw ConfigError(fmt::format("--warmup {}: at least 0", plan.warmup));
-  const std::uint64_t needed = plan.numel * sizeof(float) * kSelectBuffers;
-  const std::optional<std::uint64_t> room = available_memory();
-  if (room && needed > *room) {
-    throw ConfigError(fmt::format("--numel: {} floats need {}, but only {} are available",
-                                  plan.numel, gibibytes(needed), gibibytes(*room)));
-  }
+  check_floats(plan.numel, kSelectBuffers);
 }
 
 int bench_select(SelectFlags flags, Io& io) {
