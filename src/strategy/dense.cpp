@@ -1,10 +1,9 @@
 // Synchronous SGD: every gradient becomes the mean over all workers. On the wire it is a float, or
 // a 16-bit float, which is rounded at every hop of the all-reduce.
-#include <algorithm>
-#include <bit>
-
 #include "kernel/half.h"
+#include "strategy/codec_time.h"
 #include "thinwire/collective.h"
+#include "thinwire/sparse.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire {
@@ -20,37 +19,25 @@ class Dense final : public Strategy {
   }
 };
 
-bool all_finite(Floats values) {
-  constexpr std::uint32_t kExponent = 0x7f800000;
-  std::uint32_t highest = 0;
-  for (const float value : values) {
-    highest = std::max(highest, std::bit_cast<std::uint32_t>(value) & kExponent);
-  }
-  return highest != kExponent;
-}
-
 template <class Half>
 class DenseHalf final : public Strategy {
  public:
   void after_backward(StepContext& context) override {
     Transport& wire = context.wire;
     const MutFloats gradients = context.model.grads;
-    const auto clock = [&wire] { return wire.now(); };
-    if (wire.size() > 1) {
+    const bool alone = wire.size() == 1;
+    if (!alone) {
       coded_.resize(gradients.size());
-      {
-        // Divided before it is sent, so that the sum does not leave the narrow range of fp16.
-        const PhaseTimer timer(clock, context.stats.codec);
-        kernel::encode(gradients, 1 / static_cast<float>(wire.size()), coded_);
-      }
-      {
-        const PhaseTimer timer(clock, context.stats.wire);
-        allreduce_sum(wire, std::span(coded_));
-      }
+      // Divided before it is sent, so that the sum does not leave the narrow range of fp16.
+      timed_codec(context,
+                  [&] { kernel::encode(gradients, 1 / static_cast<float>(wire.size()), coded_); });
+      const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.wire);
+      allreduce_sum(wire, std::span(coded_));
     }
-    const PhaseTimer timer(clock, context.stats.codec);
-    if (wire.size() > 1) kernel::decode(std::span<const Half>(coded_), gradients);
-    context.skip = !all_finite(gradients);
+    timed_codec(context, [&] {
+      if (!alone) kernel::decode(std::span<const Half>(coded_), gradients);
+      context.skip = !all_finite(gradients);
+    });
   }
 
  private:
