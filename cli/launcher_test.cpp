@@ -18,8 +18,8 @@ namespace {
 class Launch : public testing::Test {
  public:
   Launch() {
-    char name[] = "/tmp/thinwire-launch-XXXXXX";
-    if (mkdtemp(name) == nullptr) throw std::runtime_error("mkdtemp");
+    std::string name = (std::filesystem::temp_directory_path() / "thinwire-launch-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
     folder_ = name;
   }
   ~Launch() override { std::filesystem::remove_all(folder_); }
