@@ -41,15 +41,17 @@ void SelectReport::print_heading() {
 
 void SelectReport::print_row(const SelectResult& result) {
   const double bound = result.add_seconds.median * result.bytes_per_element / kAddBytes;
-  const bool streams = result.kernel != SelectKernel::nth_element;
-  io_.out << fmt::format(fmt::runtime(kRow), name_of(result.kernel),
-                         milliseconds(result.seconds.median), milliseconds(result.seconds.min),
-                         milliseconds(result.seconds.max), milliseconds(result.add_seconds.median),
-                         fmt::format("{:.2f}", ratio_to_add(result)), result.bytes_per_element,
-                         bound > 0 ? fmt::format("{:.2f}", result.seconds.median / bound) : "-",
-                         streams ? fmt::format("{:.2f} k", static_cast<double>(result.candidates) /
-                                                               static_cast<double>(plan_.k()))
-                                 : "-")
+  const bool streams = result.kernel != SelectKernel::nth_element;  // its bytes are known
+  io_.out << fmt::format(
+                 fmt::runtime(kRow), name_of(result.kernel), milliseconds(result.seconds.median),
+                 milliseconds(result.seconds.min), milliseconds(result.seconds.max),
+                 milliseconds(result.add_seconds.median),
+                 fmt::format("{:.2f}", ratio_to_add(result)),
+                 streams ? fmt::format("{}", result.bytes_per_element) : "-",
+                 streams && bound > 0 ? fmt::format("{:.2f}", result.seconds.median / bound) : "-",
+                 streams ? fmt::format("{:.2f} k", static_cast<double>(result.candidates) /
+                                                       static_cast<double>(plan_.k()))
+                         : "-")
           << (result.exact ? "" : "  NOT EXACT") << '\n';
 }
 
