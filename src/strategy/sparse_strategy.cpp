@@ -132,10 +132,9 @@ bool SparseStrategy::agree_finite(StepContext& context) {
 // By what the messages hold on average, which is the same number on every rank.
 bool SparseStrategy::is_dense_shorter(std::size_t numel, std::size_t k, int workers) const {
   if (k == numel) return true;
-  const double index_bits = format_.index == IndexCoding::raw ? 32.0 * static_cast<double>(k)
-                                                              : index_entropy_bits(numel, k);
-  const double value_bytes = format_.values == ValueCoding::bf16 ? 2 : 4;
-  const double message = index_bits / 8 + value_bytes * static_cast<double>(k);
+  const double message = format_.index == IndexCoding::raw
+                             ? (4 + value_bytes(format_)) * static_cast<double>(k)
+                             : entropy_bytes(format_, numel, k);
   return message * messages(workers) >= static_cast<double>(allreduce_bytes(numel, 0, workers));
 }
 
