@@ -74,6 +74,18 @@ struct Observed {
   std::array<std::uint64_t, kCount> values{};
 };
 
+// Layers of a million parameters, as large networks have them; what is left over is a bias.
+Layout layered(std::size_t numel) {
+  constexpr std::size_t kSide = 1024;
+  Layout out;
+  for (; out.numel + kSide * kSide <= numel; out.numel += kSide * kSide) {
+    out.tensors.push_back({fmt::format("layer{}", out.tensors.size()), out.numel, {kSide, kSide}});
+  }
+  if (out.numel < numel) out.tensors.push_back({"rest", out.numel, {numel - out.numel}});
+  out.numel = numel;
+  return out;
+}
+
 class Measurement {
  public:
   Measurement(Transport& wire, const AllreducePlan& plan, std::size_t numel)
@@ -83,7 +95,7 @@ class Measurement {
         // The others promise something else than the exact mean, which their own tests check.
         exact_(plan.strategy == "dense" || plan.strategy == "dense:dtype=fp32"),
         gradient_(numel),
-        layout_{{{"gradient", 0, {numel}}}, numel},
+        layout_(layered(numel)),
         context_{0, {{}, gradient_, layout_}, wire, stats_} {
     context_.run.charge_codec = true;
   }

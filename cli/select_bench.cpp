@@ -73,7 +73,6 @@ class Measurement {
     SelectResult result;
     result.kernel = kernel_;
     result.reps = plan_.reps;
-    result.bytes_per_element = kernel_ == SelectKernel::momentum ? 24 : 16;
     std::vector<double> adds, selections;
     const int steps = plan_.warmup + plan_.reps;
     for (int step = 0; step < steps; ++step) {
@@ -90,6 +89,8 @@ class Measurement {
     result.seconds = summarize(selections);
     result.add_seconds = summarize(adds);
     result.candidates = topk_.work().candidates;
+    result.bytes_per_element =
+        (kernel_ == SelectKernel::momentum ? 24 : 16) + (topk_.work().counted ? 12 : 0);
     return result;
   }
 

@@ -34,7 +34,7 @@ struct SelectResult {
   int reps = 0;
   Summary seconds;
   Summary add_seconds;         // of r += g on the same memory, in turns
-  int bytes_per_element = 0;   // read and written if each array were streamed once; r += g: 12
+  int bytes_per_element = 0;   // read and written by all passes of the kernel; r += g: 12
   std::size_t candidates = 0;  // that passed the filter in the last step; 0 where there is none
   int rescans = 0;             // in all steps that count
   bool exact = true;           // what must be selected was, and nothing else changed

@@ -77,6 +77,7 @@ SessionOptions session_options(const TrainOptions& options, const DataPair& data
   session.run.steps_per_epoch =
       static_cast<double>(total_steps(epoch, data.train->size(), options.batch, workers));
   session.run.descent = options.descent;
+  session.run.seed = options.seed;
   session.run.charge_codec = options.step_time == Seconds(0);
   return session;
 }

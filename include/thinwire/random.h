@@ -13,10 +13,14 @@ enum class Purpose : std::uint16_t {
   test = 0,
   bench = 1,
   fault = 2,
-  shuffle = 10,  // the order of an epoch
-  augment = 11,  // crops and flips
-  digits = 12,   // the built-in pictures
-  dropout = 13,  // masks of units
+  shuffle = 10,   // the order of an epoch
+  augment = 11,   // crops and flips
+  digits = 12,    // the built-in pictures
+  dropout = 13,   // masks of units
+  rounding = 20,  // of quantized gradients
+  blocks = 21,    // that Global RandK sends
+  power = 22,     // starting vectors of PowerSGD
+  peers = 23,     // whom a gossip reaches
 };
 
 // Philox4x32-10 (Salmon et al., SC 2011), by way of Random123. `element` must be below 2^48.

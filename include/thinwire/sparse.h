@@ -64,6 +64,7 @@ class TopK {
   struct Work {
     std::size_t candidates = 0;  // entries that passed the filter
     int rescans = 0;             // further passes, because the filter had been too strict
+    bool counted = false;        // too many winners for a filter: three further passes of counting
   };
   const Work& work() const noexcept;
 

@@ -29,6 +29,7 @@ struct RunPlan {
   std::uint64_t steps = 0;
   double steps_per_epoch = 0;
   Descent descent = {};
+  std::uint64_t seed = 1;  // of all that strategies draw; the same on every rank
   // In simulated time the strategy's own computing is free unless it is charged as measured, which
   // makes the times realistic and no longer the same in every run.
   bool charge_codec = false;

@@ -216,6 +216,7 @@ void TopK::State::select_many(const Accumulation& a, std::size_t k, Sparse& out)
     emit(winners, a, out);
   });
   work.candidates = n;
+  work.counted = true;
 }
 
 }  // namespace thinwire

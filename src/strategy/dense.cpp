@@ -1,7 +1,7 @@
 // Synchronous SGD: every gradient becomes the mean over all workers. On the wire it is a float, or
 // a 16-bit float, which is rounded at every hop of the all-reduce.
 #include "kernel/half.h"
-#include "strategy/codec_time.h"
+#include "strategy/phase_time.h"
 #include "thinwire/collective.h"
 #include "thinwire/sparse.h"
 #include "thinwire/strategy.h"

@@ -16,8 +16,8 @@
 #include <functional>
 
 #include "collective/butterfly.h"
-#include "strategy/codec_time.h"
 #include "strategy/fates.h"
+#include "strategy/phase_time.h"
 #include "strategy/sparse_strategy.h"
 #include "thinwire/collective.h"
 

@@ -4,7 +4,8 @@
 
 #include <cmath>
 
-#include "strategy/codec_time.h"
+#include "strategy/phase_time.h"
+#include "strategy/state.h"
 #include "thinwire/bytes.h"
 #include "thinwire/collective.h"
 
@@ -20,20 +21,6 @@ double norm(Floats values) {
   return std::sqrt(sum);
 }
 
-void put_floats(ByteWriter& out, Floats values) {
-  out.put<std::uint64_t>(values.size());
-  out.put(std::as_bytes(values));
-}
-
-std::vector<float> get_floats(ByteReader& in) {
-  const auto count = in.get<std::uint64_t>();
-  if (count > in.left() / sizeof(float)) throw WireError("the strategy's state is cut short");
-  std::vector<float> values(static_cast<std::size_t>(count));
-  const Bytes bytes = in.take(values.size() * sizeof(float));
-  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
-  return values;
-}
-
 double value_bytes(const SparseFormat& format) {
   return format.values == ValueCoding::bf16 ? 2 : 4;
 }
@@ -41,14 +28,6 @@ double value_bytes(const SparseFormat& format) {
 // The fewest bytes that `count` entries of any indices take, their values as they are.
 double entropy_bytes(const SparseFormat& format, std::size_t numel, std::size_t count) {
   return index_entropy_bits(numel, count) / 8 + value_bytes(format) * static_cast<double>(count);
-}
-
-// A buffer of the state, which a checkpoint may have filled.
-void prepare(std::vector<float>& values, std::size_t size, std::string_view what) {
-  if (values.empty()) values.resize(size, 0.0f);
-  if (values.size() == size) return;
-  throw WireError(fmt::format("the checkpoint's {} has {} elements, the model needs {}", what,
-                              values.size(), size));
 }
 
 }  // namespace

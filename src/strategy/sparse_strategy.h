@@ -45,9 +45,6 @@ class SparseStrategy : public Strategy {
   void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
   // Appends the message of some entries; counts its bytes beside the fewest that any code needs.
   void encode(const Sparse& entries, const SparseAddress& address, Payload& out);
-  // Runs a part of the exchange whose time, without the codec's, is the wire's.
-  template <class Part>
-  void timed_wire(StepContext& context, Part part);
 
  private:
   bool agree_finite(StepContext& context);
@@ -71,13 +68,5 @@ class SparseStrategy : public Strategy {
     double coordinates = 0, bytes = 0, entropy_bytes = 0;
   } coded_;
 };
-
-template <class Part>
-void SparseStrategy::timed_wire(StepContext& context, Part part) {
-  Stats& stats = context.stats;
-  const Seconds start = context.wire.now(), codec = stats.codec;
-  part();
-  stats.wire += context.wire.now() - start - (stats.codec - codec);
-}
 
 }  // namespace thinwire

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "strategy/codec_time.h"
+#include "strategy/phase_time.h"
 #include "strategy/sparse_strategy.h"
 #include "thinwire/collective.h"
 

@@ -1,4 +1,4 @@
-// Accounts for the computing that a strategy does itself.
+// Accounts for the time of a step: what a strategy computes itself, and what the wire takes.
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,15 @@ void timed_codec(StepContext& context, Work work) {
   const Seconds took = std::chrono::steady_clock::now() - start;
   context.stats.codec += took;
   wire.sleep(took);
+}
+
+// Runs a part of an exchange; its time, without that of timed_codec inside, is the wire's.
+template <class Part>
+void timed_wire(StepContext& context, Part part) {
+  Stats& stats = context.stats;
+  const Seconds start = context.wire.now(), codec = stats.codec;
+  part();
+  stats.wire += context.wire.now() - start - (stats.codec - codec);
 }
 
 }  // namespace thinwire

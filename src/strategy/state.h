@@ -1,0 +1,37 @@
+// The buffers that a strategy keeps between steps, as a checkpoint holds them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/bytes.h"
+#include "thinwire/error.h"
+
+namespace thinwire {
+
+inline void put_floats(ByteWriter& out, Floats values) {
+  out.put<std::uint64_t>(values.size());
+  out.put(std::as_bytes(values));
+}
+
+inline std::vector<float> get_floats(ByteReader& in) {
+  const auto count = in.get<std::uint64_t>();
+  if (count > in.left() / sizeof(float)) throw WireError("the strategy's state is cut short");
+  std::vector<float> values(static_cast<std::size_t>(count));
+  const Bytes bytes = in.take(values.size() * sizeof(float));
+  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
+  return values;
+}
+
+// A buffer of the state, which a checkpoint may have filled.
+inline void prepare(std::vector<float>& values, std::size_t size, std::string_view what) {
+  if (values.empty()) values.resize(size, 0.0f);
+  if (values.size() == size) return;
+  throw WireError(fmt::format("the checkpoint's {} has {} elements, the model needs {}", what,
+                              values.size(), size));
+}
+
+}  // namespace thinwire
