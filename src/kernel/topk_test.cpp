@@ -1,6 +1,5 @@
 // Selection against its reference, bit for bit, on every kind of CPU that this one can pass for.
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 #include <rapidcheck/gtest.h>
 
 #include <bit>
@@ -8,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernel/test_targets.h"
 #include "kernel/topk_reference.h"
 #include "tests/allocations.h"
 #include "thinwire/random.h"
@@ -15,30 +15,6 @@
 
 namespace thinwire {
 namespace {
-
-// While it lives, kernels run on one target.
-class OnTarget {
- public:
-  explicit OnTarget(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  ~OnTarget() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().DeInit();
-  }
-  OnTarget(const OnTarget&) = delete;
-  OnTarget& operator=(const OnTarget&) = delete;
-};
-
-template <class Law>
-void on_every_target(Law law) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    const OnTarget only(target);
-    law();
-  }
-}
 
 enum class Kind { laplace, few_distinct, heavy, rising, falling, constant, zeros, tiny, weird };
 constexpr int kKinds = 9;
@@ -147,7 +123,7 @@ RC_GTEST_PROP(TopKProperty, EqualsTheReferenceWhateverItRemembers, ()) {
   const auto steps = *rc::gen::container<std::vector<std::tuple<int, int, int>>>(
       4, rc::gen::tuple(rc::gen::inRange(0, kKinds), rc::gen::inRange(-6, 7),
                         rc::gen::inRange(0, 20)));
-  on_every_target([&] {
+  kernel::on_every_target([&] {
     Pair pair(n);
     pair.ours.params = pair.reference.params = vector_of(Kind::laplace, n, seed + 100);
     std::uint64_t step = seed;
@@ -165,7 +141,7 @@ RC_GTEST_PROP(TopKProperty, EqualsTheReferenceWhateverItRemembers, ()) {
 }
 
 TEST(TopK, TheEdgesOfLengthAndCount) {
-  on_every_target([] {
+  kernel::on_every_target([] {
     for (std::size_t n : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 4095, 4096, 4097, 9000}) {
       for (const std::size_t k : {std::size_t{0}, std::size_t{1}, n / 50, n / 2, n, n + 1}) {
         for (int kind = 0; kind < kKinds; ++kind) {
@@ -180,7 +156,7 @@ TEST(TopK, TheEdgesOfLengthAndCount) {
 }
 
 TEST(TopK, EveryVariantOfAccumulation) {
-  on_every_target([] {
+  kernel::on_every_target([] {
     for (int variant = 0; variant < kVariants; ++variant) {
       SCOPED_TRACE(variant);
       Pair pair(5'003);
