@@ -12,6 +12,12 @@ struct TensorSlot {
   std::string name;
   std::size_t offset = 0;  // of its first element in the flat buffers
   std::vector<std::size_t> shape;
+
+  std::size_t numel() const noexcept {
+    std::size_t out = 1;
+    for (const std::size_t extent : shape) out *= extent;
+    return out;
+  }
 };
 
 // The tensors in the order of their offsets, without gaps; numel is the length of the buffers.

@@ -12,6 +12,7 @@ enum class Stream : std::uint32_t {
   allgather_lengths,
   merge_butterfly,
   merge_tree,
+  two_hop,              // narrow; + 1: wide
   ring = 0x40,          // + Reduction::number
   doubling = 0x60,      // + Reduction::number
   ring_scatter = 0x80,  // + Reduction::number

@@ -4,12 +4,14 @@
 
 namespace thinwire {
 
-void SmallTensors::find(const Layout& layout) {
+bool is_vector(const TensorSlot& tensor) { return tensor.shape.size() <= 1; }
+
+void SmallTensors::find(const Layout& layout, bool (*is_small)(const TensorSlot&)) {
   ranges_.clear();
   std::size_t numel = 0;
   for (const TensorSlot& tensor : layout.tensors) {
-    if (tensor.shape.size() > 1) continue;
-    const std::size_t size = tensor.shape.empty() ? 1 : tensor.shape[0];
+    if (!is_small(tensor)) continue;
+    const std::size_t size = tensor.numel();
     ranges_.push_back({tensor.offset, tensor.offset + size});
     numel += size;
   }

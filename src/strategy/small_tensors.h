@@ -1,5 +1,5 @@
-// Biases and the parameters of norms (tensors with at most one dimension), exchanged dense beside a
-// sparse rest: they are few, and some networks suffer when they are late (Lin et al. 2018).
+// Biases, the parameters of norms and the like, exchanged as they are beside a compressed rest:
+// they are few, and some networks suffer when they are late or coarse (Lin et al. 2018).
 #pragma once
 
 #include <vector>
@@ -8,13 +8,17 @@
 
 namespace thinwire {
 
+// Tensors with at most one dimension.
+bool is_vector(const TensorSlot& tensor);
+
 class SmallTensors {
  public:
-  void find(const Layout& layout);
+  void find(const Layout& layout, bool (*is_small)(const TensorSlot&) = is_vector);
 
   // Takes their gradients, weight decay included, out of the model: what a selection accumulates
   // there afterwards is 0.
   void take(const ModelView& model, float weight_decay);
+  Floats gradients() const noexcept { return gradients_; }  // that were taken
   // Averages them and puts them back, after the momentum of `descent`. False, on all ranks alike,
   // if one is not finite.
   bool exchange(const ModelView& model, Transport& wire, const Descent& descent);

@@ -15,12 +15,6 @@ namespace {
 constexpr std::uint32_t kStateVersion = 1;
 constexpr std::uint64_t kWatchEvery = 16;  // steps; two passes over memory each
 
-double norm(Floats values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
-  return std::sqrt(sum);
-}
-
 double value_bytes(const SparseFormat& format) {
   return format.values == ValueCoding::bf16 ? 2 : 4;
 }
@@ -195,11 +189,7 @@ void SparseStrategy::save(Payload& out) const {
 
 void SparseStrategy::load(Bytes in) {
   ByteReader reader(in, "the state of a sparse strategy");
-  if (const auto version = reader.get<std::uint32_t>(); version != kStateVersion) {
-    throw WireError(
-        fmt::format("the state of a sparse strategy has version {}, this build reads {}", version,
-                    kStateVersion));
-  }
+  expect_version(reader.get<std::uint32_t>(), kStateVersion, "a sparse strategy");
   residual_ = get_floats(reader);
   velocity_ = get_floats(reader);
   small_.velocity() = get_floats(reader);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,19 @@ inline std::vector<float> get_floats(ByteReader& in) {
   const Bytes bytes = in.take(values.size() * sizeof(float));
   std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
   return values;
+}
+
+inline void expect_version(std::uint32_t version, std::uint32_t expected, std::string_view what) {
+  if (version == expected) return;
+  throw WireError(
+      fmt::format("the state of {} has version {}, this build reads {}", what, version, expected));
+}
+
+// L2.
+inline double norm(Floats values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
 }
 
 // A buffer of the state, which a checkpoint may have filled.

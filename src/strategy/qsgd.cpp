@@ -1,0 +1,63 @@
+// QSGD-MaxNorm (Vineeth S 2021): every gradient is rounded, at random and right on average, to a
+// lattice that all workers share, so that the codes add up inside an all-reduce. Nothing is held
+// back. Small tensors, which are sensitive and cost little, go as they are.
+#include "kernel/quantize.h"
+#include "strategy/phase_time.h"
+#include "strategy/quantized_mean.h"
+#include "strategy/small_tensors.h"
+#include "thinwire/sparse.h"
+
+namespace thinwire {
+namespace {
+
+// A vector of so many elements is no bias.
+constexpr std::size_t kShortestLongVector = 65'536;
+constexpr std::size_t kLeastElements = 1024;
+
+bool goes_exactly(const TensorSlot& tensor) {
+  const std::size_t numel = tensor.numel();
+  return numel < kLeastElements || (is_vector(tensor) && numel < kShortestLongVector);
+}
+
+class Qsgd final : public Strategy {
+ public:
+  explicit Qsgd(Spec& spec) : mean_(Quantization::read(spec)) {}
+
+  void begin(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    small_.find(context.model.layout, goes_exactly);
+    mean_.begin(context.model.layout.numel, context.wire.size());
+  }
+
+  void after_backward(StepContext& context) override {
+    const ModelView& model = context.model;
+    if (context.wire.size() == 1) {
+      context.skip = !all_finite(model.grads);
+      return;
+    }
+    std::uint32_t outside = 0;
+    timed_codec(context, [&] {
+      small_.take(model, 0);
+      outside = kernel::highest_magnitude(small_.gradients());
+    });
+    context.skip = !mean_.agree(context, model.grads, outside);
+    if (context.skip) return;
+    mean_.exchange(context, model.grads, model.grads, QuantizedMean::Rounding::dithered);
+    timed_wire(context, [&] { context.skip = !small_.exchange(model, context.wire, {}); });
+  }
+
+  std::vector<Figure> figures() const override {
+    if (!mean_.many_scales()) return {};
+    return {{"fine_share", mean_.fine(), mean_.elements()}};
+  }
+
+ private:
+  QuantizedMean mean_;
+  SmallTensors small_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_qsgd(Spec& spec) { return std::make_unique<Qsgd>(spec); }
+
+}  // namespace thinwire

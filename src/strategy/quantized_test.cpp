@@ -1,0 +1,446 @@
+// qsgd and grandk against their definition, one number at a time, and the laws that follow from it.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "collective/cost.h"
+#include "collective/test_ranks.h"
+#include "kernel/bitpack.h"
+#include "kernel/quantize_reference.h"
+#include "strategy/block_draw.h"
+#include "strategy/quantization.h"
+#include "strategy/strategy_run.h"
+#include "tests/allocations.h"
+#include "thinwire/collective.h"
+
+namespace thinwire {
+namespace {
+
+using kernel::kTile;
+using Vectors = std::vector<std::vector<float>>;  // one per rank
+
+// Magnitudes from 2^-12 to 1.
+float wide_gradient(int rank, std::uint64_t step, std::size_t element) {
+  const auto random =
+      philox(5, step << 16 | static_cast<std::uint64_t>(rank), element, Purpose::test);
+  const float size =
+      (unit_float(random[0]) + 0.01f) * std::ldexp(1.0f, -static_cast<int>(random[1] % 12));
+  return (random[2] & 1) != 0 ? size : -size;
+}
+
+StrategyRun matrix_run(std::string spec, int workers, std::size_t rows, std::uint64_t steps = 2) {
+  StrategyRun run;
+  run.spec = std::move(spec);
+  run.workers = workers;
+  run.numel = rows * 100;
+  run.shape = {rows, 100};
+  run.steps = steps;
+  run.gradient = wide_gradient;
+  return run;
+}
+
+Vectors gradients_of(const StrategyRun& run, std::uint64_t step) {
+  Vectors out(static_cast<std::size_t>(run.workers));
+  for (int rank = 0; rank < run.workers; ++rank) {
+    for (std::size_t i = 0; i < run.numel; ++i) {
+      out[static_cast<std::size_t>(rank)].push_back(run.gradient(rank, step, i));
+    }
+  }
+  return out;
+}
+
+// --- The definition.
+
+struct Definition {
+  Quantization quantization;
+  std::uint64_t seed = 1, step = 0;
+  bool rotated = true;  // else every rank has its own thresholds
+
+  std::vector<float> mean(const Vectors& in) const {
+    std::vector<float> out(in[0].size());
+    const std::size_t bucket =
+        quantization.bucket_tiles == 0 ? out.size() : quantization.bucket_tiles * kTile;
+    for (std::size_t begin = 0; begin < out.size(); begin += bucket) {
+      const std::size_t end = std::min(out.size(), begin + bucket);
+      float norm = 0;
+      for (const auto& vector : in) {
+        for (std::size_t i = begin; i < end; ++i) norm = std::max(norm, std::fabs(vector[i]));
+      }
+      for (std::size_t i = begin; i < end; ++i) out[i] = element(in, i, norm);
+    }
+    return out;
+  }
+
+ private:
+  float element(const Vectors& in, std::size_t i, float norm) const {
+    const auto s = [&](std::size_t k) { return static_cast<float>(quantization.levels(k)); };
+    std::size_t scale = 0;  // the finest that fits all
+    for (std::size_t k = 1; k < quantization.bits.size(); ++k) {
+      bool fits = true;
+      for (const auto& vector : in) fits = fits && std::fabs(vector[i]) * (s(k) / norm) <= s(0);
+      if (fits) scale = k;
+    }
+    const auto workers = static_cast<std::uint32_t>(in.size());
+    double sum = 0;
+    for (std::uint32_t rank = 0; rank < workers; ++rank) {
+      const auto turn = static_cast<std::uint16_t>((rank << 16) / workers);
+      const kernel::Dither dither = {rotated ? seed : seed + rank, step,
+                                     rotated ? turn : std::uint16_t{0}, false};
+      const float u =
+          (static_cast<float>(kernel::reference::threshold(dither, i)) + 0.5f) * 0x1.0p-16f;
+      const float q = std::floor(in[rank][i] * (s(scale) / norm) + u);
+      sum += static_cast<double>(std::min(std::max(q, -s(0)), s(0)));
+    }
+    const auto step_size = static_cast<float>(
+        static_cast<double>(norm) / (quantization.levels(scale) * static_cast<double>(workers)));
+    return static_cast<float>(sum) * step_size;
+  }
+};
+
+Quantization quantization_of(const std::string& spec_text) {
+  Spec spec = Spec::parse(spec_text);
+  return Quantization::read(spec);
+}
+
+class QuantizedGroups : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(All, QuantizedGroups, testing::ValuesIn(kGroupSizes));
+
+// Small and large vectors take different routes; the bits are those of the definition on both.
+TEST_P(QuantizedGroups, QsgdIsItsDefinitionBitForBit) {
+  if (GetParam() == 1) return;
+  for (const std::string spec :
+       {"qsgd", "qsgd:bits=2", "qsgd:bits=8,bucket=whole", "qsgd:bits=1,bucket=256",
+        "qsgd:scales=2+6", "qsgd:scales=2+4+6,bucket=whole"}) {
+    for (const std::size_t rows : {12u, 700u}) {
+      const StrategyRun run = matrix_run(spec, GetParam(), rows, 2);
+      const auto records = play(run);
+      for (std::uint64_t step = 0; step < run.steps; ++step) {
+        const Definition definition{quantization_of(spec), 1, step};
+        const std::vector<float> wanted = definition.mean(gradients_of(run, step));
+        for (const RankRecord& record : records)
+          ASSERT_EQ(record.grads[step], wanted) << spec << rows;
+      }
+    }
+  }
+}
+
+TEST_P(QuantizedGroups, QsgdSendsTheBytesOfItsWidths) {
+  const int workers = GetParam();
+  if (workers == 1) return;
+  for (const unsigned bits : {2u, 4u, 6u}) {
+    const StrategyRun run = matrix_run("qsgd:bits=" + std::to_string(bits), workers, 7000, 1);
+    const auto records = play(run);
+    const std::size_t tiles = (run.numel + kTile - 1) / kTile, norms = (tiles + 15) / 16 + 1;
+    const auto sum_bits = static_cast<unsigned>(
+        std::bit_width(2u * ((1u << bits) - 1) * static_cast<unsigned>(workers)));
+    for (int rank = 0; rank < workers; ++rank) {
+      const std::size_t own = share_of(tiles, rank, workers).size();
+      const std::uint64_t narrow = (tiles - own) * kernel::packed_bytes(bits + 1);
+      const std::uint64_t wide =
+          own * kernel::packed_bytes(sum_bits) * static_cast<std::uint64_t>(workers - 1);
+      EXPECT_EQ(records[static_cast<std::size_t>(rank)].bytes_sent,
+                allreduce_bytes(norms, rank, workers) + narrow + wide)
+          << bits;
+    }
+  }
+}
+
+TEST(Qsgd, MasksOfFinerScalesTravelAsBits) {
+  const auto bytes = [](const std::string& spec) {
+    return play(matrix_run(spec, 4, 7000, 1))[0].bytes_sent;
+  };
+  const std::size_t words = (700'000 + kTile - 1) / kTile * kernel::kFitWords;
+  const std::uint64_t mask = allreduce_bytes(words, 0, 4, Route::automatic, 8);
+  EXPECT_EQ(bytes("qsgd:scales=4+8"), bytes("qsgd") + mask);
+  EXPECT_EQ(bytes("qsgd:scales=4+8+12"),
+            bytes("qsgd") + allreduce_bytes(2 * words, 0, 4, Route::automatic, 8));
+}
+
+// --- Statistics; functions of the seed, so what holds once holds always.
+
+double squared_error(const std::vector<float>& found, const Vectors& in) {
+  double error = 0, total = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    double mean = 0;
+    for (const auto& vector : in) mean += vector[i];
+    mean /= static_cast<double>(in.size());
+    error += (found[i] - mean) * (found[i] - mean);
+    total += mean * mean;
+  }
+  return error / total;
+}
+
+TEST(Qsgd, IsRightOnAverage) {
+  constexpr std::uint64_t kSteps = 400;
+  for (const std::string spec : {"qsgd:bits=2", "qsgd:scales=2+6"}) {
+    StrategyRun run = matrix_run(spec, 3, 12, kSteps);
+    run.gradient = [](int rank, std::uint64_t, std::size_t i) { return wide_gradient(rank, 0, i); };
+    const auto records = play(run);
+    const Vectors in = gradients_of(run, 0);
+    float norm = 0;
+    for (const auto& vector : in) {
+      for (const float x : vector) norm = std::max(norm, std::fabs(x));
+    }
+    // One rounding has at most the variance step^2 / 4, and so has the mean of several.
+    const double sigma = static_cast<double>(norm) / 3 / 2 / std::sqrt(kSteps);
+    for (std::size_t i = 0; i < run.numel; ++i) {
+      double average = 0, wanted = 0;
+      for (const auto& step : records[0].grads) average += step[i] / static_cast<double>(kSteps);
+      for (const auto& vector : in) wanted += vector[i] / 3.0;
+      ASSERT_NEAR(average, wanted, 4.5 * sigma) << spec << " " << i;
+    }
+  }
+}
+
+TEST(Qsgd, ThresholdsThatAreTurnedBeatIndependentOnes) {
+  for (const float agreement : {0.0f, 0.9f}) {
+    StrategyRun run = matrix_run("qsgd:bits=3", 8, 100, 1);
+    run.gradient = [=](int rank, std::uint64_t, std::size_t i) {
+      const auto uniform = [&](std::uint64_t of) {
+        return 2 * unit_float(philox(6, of, i, Purpose::test)[0]) - 1;
+      };
+      return agreement * uniform(99) + (1 - agreement) * uniform(static_cast<std::uint64_t>(rank));
+    };
+    const Vectors in = gradients_of(run, 0);
+    Definition independent{quantization_of("qsgd:bits=3"), 1, 0, false};
+    EXPECT_LT(squared_error(play(run)[0].grads[0], in),
+              0.75 * squared_error(independent.mean(in), in));
+  }
+}
+
+// --- Odd values.
+
+TEST(Qsgd, AnOutlierHarmsItsBucketAlone) {
+  StrategyRun run = matrix_run("qsgd", 4, 100, 1);
+  run.gradient = [](int rank, std::uint64_t step, std::size_t i) {
+    return i == 17 && rank == 2 ? 1e30f : wide_gradient(rank, step, i);
+  };
+  const auto result = play(run)[0].grads[0];
+  const Vectors in = gradients_of(run, 0);
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    ASSERT_TRUE(std::isfinite(result[i]));
+    double mean = 0;
+    for (const auto& vector : in) mean += vector[i] / 4;
+    ASSERT_TRUE(i < 4096 || std::abs(result[i] - mean) <= 1.0 / 15);
+  }
+  EXPECT_NEAR(result[17], 0.25e30, 1e29);
+}
+
+TEST(Qsgd, TinyZeroAndHugeNormsStayFinite) {
+  for (const float size : {0.0f, 1e-45f, 1e-38f, 1e-30f, std::numeric_limits<float>::max()}) {
+    for (const std::string spec : {"qsgd", "qsgd:scales=4+8", "qsgd:bits=1,bucket=whole"}) {
+      StrategyRun run = matrix_run(spec, 3, 60, 1);
+      run.gradient = [=](int, std::uint64_t, std::size_t i) { return i % 2 == 0 ? size : -size; };
+      const auto records = play(run);
+      EXPECT_FALSE(records[0].skipped[0]);
+      for (std::size_t i = 0; i < run.numel; ++i) {
+        // All are at the norm: told exactly, but for the last bit; or, where a float has no
+        // inverse, 0.
+        const float wanted = size < 1e-36f ? 0 : run.gradient(0, 0, i);
+        ASSERT_NEAR(records[0].grads[0][i] / (size == 0 ? 1 : size),
+                    wanted / (size == 0 ? 1 : size), 1.1)
+            << size;
+        ASSERT_TRUE(std::isfinite(records[0].grads[0][i]));
+      }
+    }
+  }
+}
+
+TEST(Quantized, WhatIsNotFiniteAnywhereSkipsTheStepEverywhereAndChangesNothing) {
+  for (const std::string spec : {"qsgd", "grandk:density=0.1", "grandk:density=0.1,feedback=off"}) {
+    for (const float poison :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      StrategyRun run = matrix_run(spec, 3, 100, 3);
+      run.gradient = [=](int rank, std::uint64_t step, std::size_t i) {
+        return step == 1 && rank == 1 && i == 7321 ? poison : wide_gradient(rank, step, i);
+      };
+      StrategyRun shorter = run;
+      shorter.steps = 1;
+      const auto before = play(shorter), after = play([&] {
+                                           StrategyRun two = run;
+                                           two.steps = 2;
+                                           return two;
+                                         }());
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        EXPECT_EQ(after[rank].skipped, (std::vector<bool>{false, true}));
+        EXPECT_EQ(after[rank].state, before[rank].state);
+      }
+    }
+  }
+}
+
+TEST(Quantized, OneWorkerIsPlain) {
+  for (const std::string spec : {"qsgd", "grandk"}) {
+    const StrategyRun run = matrix_run(spec, 1, 20, 2);
+    const auto records = play(run);
+    EXPECT_EQ(records[0].grads[1], gradients_of(run, 1)[0]);
+    EXPECT_EQ(records[0].bytes_sent, 0u);
+  }
+}
+
+TEST(Qsgd, SmallTensorsAreExact) {
+  StrategyRun run = matrix_run("qsgd", 4, 8, 1);  // 800 elements
+  run.gradient = grid_gradient;
+  StrategyRun dense = run;
+  dense.spec = "dense";
+  EXPECT_EQ(play(run)[0].grads, play(dense)[0].grads);
+}
+
+TEST(Quantized, NothingIsAllocatedAfterTheFirstStep) {
+  for (const std::string spec : {"qsgd", "qsgd:scales=4+8", "grandk:density=0.05,warmup=none"}) {
+    JoinOptions options;
+    options.size = 3;
+    run_workers("threads", options, [&](Transport& wire) {
+      const Layout layout{{{"w", 0, {640, 100}}, {"b", 64'000, {30}}}, 64'030};
+      std::vector<float> params(layout.numel), grads(layout.numel);
+      Stats stats;
+      const auto strategy = make_strategy(spec);
+      StepContext context{0, {params, grads, layout}, wire, stats};
+      strategy->begin(context);
+      for (; context.step < 4; ++context.step) {
+        for (std::size_t i = 0; i < grads.size(); ++i) {
+          grads[i] = wide_gradient(wire.rank(), context.step, i);
+        }
+        const std::uint64_t before = allocations();
+        strategy->after_backward(context);
+        EXPECT_TRUE(context.step == 0 || allocations() == before) << spec;
+      }
+    });
+  }
+}
+
+// --- Lanes.
+
+TEST(Lanes, NeverCarryForAnyNumberOfWorkersThatIsAccepted) {
+  for (unsigned bits = 1; bits <= 12; ++bits) {
+    Quantization quantization;
+    quantization.bits = {bits};
+    const std::uint64_t codes = 2 * quantization.levels(0);
+    int largest = 0;
+    for (int workers = 1; workers <= 1 << 22;
+         workers = workers < 40 ? workers + 1 : workers * 5 / 4) {
+      try {
+        const LanePlan plan = plan_lanes(quantization, workers);
+        EXPECT_LT(codes, 1u << plan.code_bits);
+        EXPECT_LT(codes * static_cast<std::uint64_t>(workers), 1u << plan.sum_bits);
+        EXPECT_LE(plan.sum_bits, kernel::kWidestCode);
+        largest = workers;
+      } catch (const ConfigError& error) {
+        EXPECT_GE(codes * static_cast<std::uint64_t>(workers), 1u << kernel::kWidestCode);
+        EXPECT_NE(std::string(error.what()).find("fewer workers"), std::string::npos);
+      }
+    }
+    EXPECT_GE(largest, 1000);
+  }
+}
+
+TEST(Lanes, AllCodesAtTheirHighestAddUp) {
+  for (const int workers : {2, 3, 4, 8, 17, 33}) {
+    for (const std::string spec : {"qsgd:bits=1", "qsgd", "qsgd:bits=8"}) {
+      for (const float sign : {1.0f, -1.0f}) {
+        StrategyRun run = matrix_run(spec, workers, 30, 1);
+        run.gradient = [=](int, std::uint64_t, std::size_t) { return sign; };
+        const auto records = play(run);
+        for (const float x : records[0].grads[0]) ASSERT_NEAR(x, sign, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(Quantization, RefusesScalesAndBucketsThatMakeNoSense) {
+  for (const std::string spec :
+       {"qsgd:scales=8+4", "qsgd:scales=4", "qsgd:scales=4+x", "qsgd:scales=1+2+3+4+5",
+        "qsgd:bucket=100", "qsgd:bucket=0", "qsgd:bits=13", "qsgd:scales=4+17",
+        "grandk:feedback=maybe", "grandk:density=0"}) {
+    EXPECT_THROW(make_strategy(spec), ConfigError) << spec;
+  }
+}
+
+// --- Global RandK.
+
+RC_GTEST_PROP(BlockDraw, IsAPermutation, ()) {
+  const auto size = *rc::gen::inRange<std::uint64_t>(1, 3000);
+  const Permutation order(*rc::gen::arbitrary<std::uint64_t>(),
+                          *rc::gen::inRange<std::uint64_t>(0, 100), size);
+  std::vector<bool> seen(size);
+  for (std::uint64_t i = 0; i < size; ++i) {
+    RC_ASSERT(order(i) < size);
+    RC_ASSERT(!seen[order(i)]);
+    seen[order(i)] = true;
+  }
+}
+
+TEST(BlockDraw, EveryBlockComesOnceBeforeAnyComesAgain) {
+  std::vector<std::uint64_t> drawn;
+  std::vector<int> count(103);
+  for (std::uint64_t step = 0; step < 22; ++step) {  // twice 11 steps of at most 10 blocks
+    draw_blocks(7, step, 103, 10, drawn);
+    EXPECT_TRUE(std::ranges::is_sorted(drawn));
+    EXPECT_EQ(drawn.size(), step % 11 == 10 ? 3u : 10u);
+    for (const std::uint64_t block : drawn) ++count[block];
+    EXPECT_TRUE(step != 10 || count == std::vector<int>(103, 1));
+  }
+  EXPECT_EQ(count, std::vector<int>(103, 2));
+}
+
+TEST_P(QuantizedGroups, GRandKAgreesAndLosesNothing) {
+  if (GetParam() == 1) return;
+  for (const std::string spec :
+       {"grandk:density=0.1", "grandk:density=0.1,scales=2+6", "grandk:density=0.03,bits=2"}) {
+    const StrategyRun run = matrix_run(spec, GetParam(), 70, 5);
+    const auto records = play(run);
+    for (const RankRecord& record : records) ASSERT_EQ(record.grads, records[0].grads);
+    for (std::size_t i = 0; i < run.numel; ++i) {
+      double contributed = 0, applied = 0, held = 0;
+      for (std::uint64_t step = 0; step < run.steps; ++step) {
+        for (int rank = 0; rank < run.workers; ++rank) contributed += run.gradient(rank, step, i);
+        applied += static_cast<double>(records[0].grads[step][i]) * run.workers;
+      }
+      for (const RankRecord& record : records) held += residual_of(record)[i];
+      ASSERT_NEAR(contributed, applied + held, 1e-5 * run.workers);
+    }
+  }
+}
+
+TEST(GRandK, ChangesTheDrawnElementsAlone) {
+  const StrategyRun run = matrix_run("grandk:density=0.05", 2, 640, 3);
+  const auto records = play(run);
+  for (const auto& step : records[0].grads) {
+    const auto changed = std::ranges::count_if(step, [](float x) { return x != 0; });
+    EXPECT_LE(changed, 50 * 64);
+    EXPECT_GE(changed, 40 * 64);
+  }
+}
+
+TEST(GRandK, WithoutFeedbackIsRightOnAverage) {
+  constexpr std::uint64_t kSteps = 400;
+  StrategyRun run = matrix_run("grandk:density=0.25,bits=8,feedback=off", 2, 16, kSteps);
+  run.gradient = [](int rank, std::uint64_t, std::size_t i) { return wide_gradient(rank, 0, i); };
+  const auto records = play(run);
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    double average = 0;
+    for (const auto& step : records[0].grads) average += step[i] / static_cast<double>(kSteps);
+    // Each element comes in every fourth step, four times as large; what varies is its rounding.
+    ASSERT_NEAR(average, (run.gradient(0, 0, i) + run.gradient(1, 0, i)) / 2, 0.002);
+  }
+}
+
+TEST(GRandK, GoesOnFromACheckpointBitForBit) {
+  const StrategyRun run = matrix_run("grandk:density=0.1,warmup=none", 3, 70, 6);
+  StrategyRun first = run;
+  first.steps = 3;
+  const auto whole = play(run), half = play(first);
+  std::vector<Payload> states;
+  for (const RankRecord& record : half) states.push_back(record.state);
+  const auto rest = play(run, states.data(), 3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(rest[rank].state, whole[rank].state);
+    EXPECT_EQ(rest[rank].grads.back(), whole[rank].grads.back());
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
