@@ -126,7 +126,10 @@ HWY_INLINE void round_at(const Rounding& tile, std::size_t i, FloatVector u) {
       by_scale<kManyScales>(tile.lattice.inverse, tile.lattice.scales, tile.fits, i);
   const FloatVector scaled = hn::Mul(hn::LoadU(kFloats, tile.x + i), inverse);
   const auto top = hn::Set(kFloats, static_cast<float>(tile.lattice.levels));
-  const FloatVector rounded = hn::Min(hn::Max(hn::Floor(hn::Add(scaled, u)), hn::Neg(top)), top);
+  // The sum of a large number and u would be rounded, and with it the chance to be rounded up.
+  const FloatVector below = hn::Floor(scaled);
+  const FloatVector up = hn::Floor(hn::Add(hn::Sub(scaled, below), u));
+  const FloatVector rounded = hn::Min(hn::Max(hn::Add(below, up), hn::Neg(top)), top);
   const auto zero = hn::Set(kSigned, static_cast<std::int32_t>(tile.lattice.levels));
   const auto code = hn::Add(hn::ConvertTo(kSigned, rounded), zero);
   hn::StoreU(hn::BitCast(kWords, code), kWords, tile.codes + i);

@@ -58,7 +58,9 @@ void quantize(Floats tile, std::uint64_t number, const Lattice& lattice, const s
     // Centred, so that it is 1/2 on average; the nearest integer needs exactly 1/2.
     const float u = (static_cast<float>(bits) + (dither.nearest ? 0.0f : 0.5f)) * 0x1.0p-16f;
     const float scaled = x * lattice.inverse[scale_of(i, lattice.scales, fits)];
-    const float rounded = std::min(std::max(std::floor(scaled + u), -levels), levels);
+    const float below = std::floor(scaled);
+    const float up = std::floor((scaled - below) + u);
+    const float rounded = std::min(std::max(below + up, -levels), levels);
     codes[i] = static_cast<std::uint32_t>(static_cast<std::int32_t>(rounded) +
                                           static_cast<std::int32_t>(lattice.levels));
   }

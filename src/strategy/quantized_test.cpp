@@ -91,7 +91,8 @@ struct Definition {
                                      rotated ? turn : std::uint16_t{0}, false};
       const float u =
           (static_cast<float>(kernel::reference::threshold(dither, i)) + 0.5f) * 0x1.0p-16f;
-      const float q = std::floor(in[rank][i] * (s(scale) / norm) + u);
+      const float t = in[rank][i] * (s(scale) / norm), below = std::floor(t);
+      const float q = below + std::floor((t - below) + u);
       sum += static_cast<double>(std::min(std::max(q, -s(0)), s(0)));
     }
     const auto step_size = static_cast<float>(
@@ -114,8 +115,8 @@ TEST_P(QuantizedGroups, QsgdIsItsDefinitionBitForBit) {
   for (const std::string spec :
        {"qsgd", "qsgd:bits=2", "qsgd:bits=8,bucket=whole", "qsgd:bits=1,bucket=256",
         "qsgd:scales=2+6", "qsgd:scales=2+4+6,bucket=whole"}) {
-    for (const std::size_t rows : {12u, 700u}) {
-      const StrategyRun run = matrix_run(spec, GetParam(), rows, 2);
+    for (const std::size_t rows : {12u, 400u}) {
+      const StrategyRun run = matrix_run(spec, GetParam(), rows, rows < 100 ? 2 : 1);
       const auto records = play(run);
       for (std::uint64_t step = 0; step < run.steps; ++step) {
         const Definition definition{quantization_of(spec), 1, step};
@@ -131,7 +132,8 @@ TEST_P(QuantizedGroups, QsgdSendsTheBytesOfItsWidths) {
   const int workers = GetParam();
   if (workers == 1) return;
   for (const unsigned bits : {2u, 4u, 6u}) {
-    const StrategyRun run = matrix_run("qsgd:bits=" + std::to_string(bits), workers, 7000, 1);
+    StrategyRun run = matrix_run("qsgd:bits=" + std::to_string(bits), workers, 3000, 1);
+    run.gradient = [](int, std::uint64_t, std::size_t i) { return static_cast<float>(i % 7); };
     const auto records = play(run);
     const std::size_t tiles = (run.numel + kTile - 1) / kTile, norms = (tiles + 15) / 16 + 1;
     const auto sum_bits = static_cast<unsigned>(
@@ -406,24 +408,24 @@ TEST_P(QuantizedGroups, GRandKAgreesAndLosesNothing) {
 }
 
 TEST(GRandK, ChangesTheDrawnElementsAlone) {
-  const StrategyRun run = matrix_run("grandk:density=0.05", 2, 640, 3);
+  StrategyRun run = matrix_run("grandk:density=0.05", 2, 640, 3);
+  run.gradient = [](int, std::uint64_t, std::size_t) { return 1.0f; };
   const auto records = play(run);
   for (const auto& step : records[0].grads) {
     const auto changed = std::ranges::count_if(step, [](float x) { return x != 0; });
-    EXPECT_LE(changed, 50 * 64);
-    EXPECT_GE(changed, 40 * 64);
+    EXPECT_EQ(changed, 50 * 64);
   }
 }
 
 TEST(GRandK, WithoutFeedbackIsRightOnAverage) {
   constexpr std::uint64_t kSteps = 400;
-  StrategyRun run = matrix_run("grandk:density=0.25,bits=8,feedback=off", 2, 16, kSteps);
+  StrategyRun run = matrix_run("grandk:density=0.2,bits=8,feedback=off", 2, 16, kSteps);
   run.gradient = [](int rank, std::uint64_t, std::size_t i) { return wide_gradient(rank, 0, i); };
   const auto records = play(run);
   for (std::size_t i = 0; i < run.numel; ++i) {
     double average = 0;
     for (const auto& step : records[0].grads) average += step[i] / static_cast<double>(kSteps);
-    // Each element comes in every fourth step, four times as large; what varies is its rounding.
+    // Each element comes in every fifth step, five times as large; what varies is its rounding.
     ASSERT_NEAR(average, (run.gradient(0, 0, i) + run.gradient(1, 0, i)) / 2, 0.002);
   }
 }
