@@ -74,15 +74,20 @@ struct Observed {
   std::array<std::uint64_t, kCount> values{};
 };
 
-// Layers of a million parameters, as large networks have them; what is left over is a bias.
+// Layers of a million parameters, as large networks have them, one with what is left of the rows,
+// and a bias.
 Layout layered(std::size_t numel) {
   constexpr std::size_t kSide = 1024;
   Layout out;
-  for (; out.numel + kSide * kSide <= numel; out.numel += kSide * kSide) {
-    out.tensors.push_back({fmt::format("layer{}", out.tensors.size()), out.numel, {kSide, kSide}});
-  }
-  if (out.numel < numel) out.tensors.push_back({"rest", out.numel, {numel - out.numel}});
-  out.numel = numel;
+  const auto append = [&](std::vector<std::size_t> shape) {
+    TensorSlot tensor{fmt::format("layer{}", out.tensors.size()), out.numel, std::move(shape)};
+    if (tensor.numel() == 0) return;
+    out.numel += tensor.numel();
+    out.tensors.push_back(std::move(tensor));
+  };
+  while (numel - out.numel >= kSide * kSide) append({kSide, kSide});
+  append({(numel - out.numel) / kSide, kSide});
+  append({numel - out.numel});
   return out;
 }
 
