@@ -30,7 +30,8 @@ struct StrategyRun {
   std::uint64_t steps = 3;
   RunPlan plan;
   std::function<float(int rank, std::uint64_t step, std::size_t element)> gradient = grid_gradient;
-  std::vector<std::size_t> shape;  // of the only tensor; empty: one dimension
+  std::vector<std::size_t> shape;   // of the only tensor; empty: one dimension
+  std::vector<TensorSlot> tensors;  // or several
 };
 
 struct RankRecord {
@@ -49,8 +50,8 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
   options.size = run.workers;
   run_workers("threads", options, [&](Transport& wire) {
     RankRecord& record = records[static_cast<std::size_t>(wire.rank())];
-    const Layout layout{{{"all", 0, run.shape.empty() ? std::vector{run.numel} : run.shape}},
-                        run.numel};
+    Layout layout{{{"all", 0, run.shape.empty() ? std::vector{run.numel} : run.shape}}, run.numel};
+    if (!run.tensors.empty()) layout.tensors = run.tensors;
     std::vector<float> grads(run.numel), params(run.numel, 0.5f);
     const auto strategy = make_strategy(run.spec);
     if (resume_state != nullptr) strategy->load(resume_state[wire.rank()]);
