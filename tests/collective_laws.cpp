@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "collective/two_hop.h"
 #include "thinwire/collective.h"
 
 namespace thinwire::laws {
@@ -148,6 +149,70 @@ void merge_law(Transport& wire, std::size_t numel) {
   require(at == value.size(), "too many bytes");
 }
 
+// 16 bits out, sums of 32 bits back, in three pieces.
+class WideningSum final : public TwoHop {
+ public:
+  WideningSum(const Transport& wire, std::size_t numel)
+      : rank_(wire.rank()),
+        size_(wire.size()),
+        in_(contribution<std::uint16_t>(wire.rank(), numel)),
+        out_(numel) {}
+
+  static constexpr std::size_t kPieces = 3;
+  const std::vector<std::uint32_t>& result() const { return out_; }
+
+  std::size_t narrow_bytes(int owner, std::size_t piece) const override {
+    return range(owner, piece).size() * sizeof(std::uint16_t);
+  }
+  std::size_t wide_bytes(int owner, std::size_t piece) const override {
+    return range(owner, piece).size() * sizeof(std::uint32_t);
+  }
+  void give(int owner, std::size_t piece, MutBytes narrow) override {
+    if (!narrow.empty()) {
+      std::memcpy(narrow.data(), in_.data() + range(owner, piece).begin, narrow.size());
+    }
+  }
+  void begin_sum(std::size_t piece) override {
+    const Share mine = range(rank_, piece);
+    for (std::size_t i = mine.begin; i < mine.end; ++i) out_[i] = in_[i];
+  }
+  void add(std::size_t piece, Bytes narrow) override {
+    const Share mine = range(rank_, piece);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      std::uint16_t summand = 0;
+      std::memcpy(&summand, narrow.data() + i * sizeof summand, sizeof summand);
+      out_[mine.begin + i] += summand;
+    }
+  }
+  void end_sum(std::size_t piece, MutBytes wide) override {
+    if (!wide.empty()) {
+      std::memcpy(wide.data(), out_.data() + range(rank_, piece).begin, wide.size());
+    }
+  }
+  void take(int owner, std::size_t piece, Bytes wide) override {
+    if (!wide.empty()) {
+      std::memcpy(out_.data() + range(owner, piece).begin, wide.data(), wide.size());
+    }
+  }
+
+ private:
+  Share range(int owner, std::size_t piece) const {
+    const Share share = share_of(in_.size(), owner, size_);
+    const Share part = share_of(share.size(), static_cast<int>(piece), kPieces);
+    return {share.begin + part.begin, share.begin + part.end};
+  }
+
+  int rank_, size_;
+  std::vector<std::uint16_t> in_;
+  std::vector<std::uint32_t> out_;
+};
+
+void two_hop_law(Transport& wire, std::size_t numel) {
+  WideningSum data(wire, numel);
+  TwoHopExchange().run(wire, WideningSum::kPieces, data);
+  require(data.result() == reduced<std::uint32_t>(wire.size(), numel, std::plus<>()), "wrong sums");
+}
+
 using u8 = std::uint8_t;
 using u16 = std::uint16_t;
 using u32 = std::uint32_t;
@@ -172,6 +237,7 @@ constexpr CollectiveLaw kCollectives[] = {
     {"barrier", barrier_law},
     {"merge_butterfly", merge_law<merge_butterfly>},
     {"merge_tree", merge_law<merge_tree>},
+    {"two_hop", two_hop_law},
 };
 
 }  // namespace
