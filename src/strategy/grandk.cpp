@@ -1,23 +1,23 @@
 // Global RandK-MaxNorm (Vineeth S 2021): in each step all workers send the same few elements, drawn
 // at random, as codes that add up inside an all-reduce. No index travels: every worker draws the
-// same blocks. What was not sent waits in a memory until its block is drawn (feedback=on), or is
-// forgotten and what is sent is scaled up to be right on average (feedback=off).
+// same places. What was not sent waits in a memory until it is drawn (feedback=on), or is forgotten
+// and what is sent is scaled up to be right on average (feedback=off). Small tensors go as they
+// are.
 #include <algorithm>
 #include <cmath>
 
 #include "kernel/quantize.h"
-#include "strategy/block_draw.h"
 #include "strategy/density.h"
 #include "strategy/phase_time.h"
 #include "strategy/quantized_mean.h"
+#include "strategy/small_tensors.h"
 #include "strategy/state.h"
+#include "strategy/stratified_draw.h"
 #include "thinwire/sparse.h"
 
 namespace thinwire {
 namespace {
 
-// Elements that are drawn together: a few cache lines.
-constexpr std::size_t kBlock = 64;
 constexpr std::uint32_t kStateVersion = 1;
 constexpr std::uint64_t kWatchEvery = 16;  // steps; two passes over memory each
 
@@ -31,10 +31,10 @@ class GRandK final : public Strategy {
 
   void begin(StepContext& context) override {
     if (context.wire.size() == 1) return;
-    const std::size_t numel = context.model.layout.numel;
-    blocks_ = (numel + kBlock - 1) / kBlock;
-    if (feedback_) prepare(residual_, numel, "residual");
-    mean_.begin(numel, context.wire.size());
+    const Layout& layout = context.model.layout;
+    small_.find(layout, is_tiny);
+    if (feedback_) prepare(residual_, layout.numel, "residual");
+    mean_.begin(layout.numel, context.wire.size());
   }
 
   void after_backward(StepContext& context) override {
@@ -46,6 +46,7 @@ class GRandK final : public Strategy {
     std::uint32_t highest = 0;
     timed_codec(context, [&] {
       highest = kernel::highest_magnitude(model.grads);
+      small_.take(model, 0);
       draw(context);
       gather(model.grads);
     });
@@ -56,11 +57,9 @@ class GRandK final : public Strategy {
     timed_codec(context, [&] { put_aside(model.grads); });
     const auto rounding =
         feedback_ ? QuantizedMean::Rounding::nearest : QuantizedMean::Rounding::dithered;
-    const float factor =
-        feedback_ ? 1 : static_cast<float>(blocks_) / static_cast<float>(places_.size());
-    mean_.exchange(context, drawn_, feedback_ ? MutFloats(agreed_) : MutFloats(drawn_), rounding,
-                   factor);
+    mean_.exchange(context, drawn_, feedback_ ? MutFloats(agreed_) : MutFloats(drawn_), rounding);
     timed_codec(context, [&] { scatter(model.grads); });
+    timed_wire(context, [&] { context.skip = !small_.exchange(model, context.wire, {}); });
     if (gradient_norm > 0) context.stats.residual_ratio = norm(residual_) / gradient_norm;
   }
 
@@ -84,34 +83,18 @@ class GRandK final : public Strategy {
 
  private:
   void draw(const StepContext& context) {
-    const std::size_t count = density_.count(blocks_, context.step, context.run);
-    places_.reserve(count);
-    draw_blocks(context.run.seed, context.step, blocks_, count, places_);
     const std::size_t numel = context.model.layout.numel;
-    std::size_t elements = places_.size() * kBlock;
-    // Only the last block can be short, and it comes last.
-    if (places_.back() == blocks_ - 1) elements -= blocks_ * kBlock - numel;
-    drawn_.resize(elements);
-    if (feedback_) agreed_.resize(elements);
-  }
-
-  // Calls visit(place in the vector, place among what is drawn, elements) for each block.
-  template <class Visit>
-  void for_blocks(Visit visit) const {
-    std::size_t at = 0;
-    for (const std::uint64_t block : places_) {
-      const std::size_t size = std::min(kBlock, drawn_.size() - at);
-      visit(static_cast<std::size_t>(block) * kBlock, at, size);
-      at += size;
-    }
+    draw_ = StratifiedDraw(numel, density_.at(context.step, context.run));
+    places_.resize(draw_.count());
+    drawn_.resize(draw_.count());
+    if (feedback_) agreed_.resize(draw_.count());
+    draw_.at(context.run.seed, context.step, places_);
   }
 
   void gather(Floats gradient) {
-    for_blocks([&](std::size_t from, std::size_t to, std::size_t size) {
-      for (std::size_t i = 0; i < size; ++i) {
-        drawn_[to + i] = gradient[from + i] + (feedback_ ? residual_[from + i] : 0);
-      }
-    });
+    for (std::size_t j = 0; j < places_.size(); ++j) {
+      drawn_[j] = gradient[places_[j]] + (feedback_ ? residual_[places_[j]] : 0);
+    }
   }
 
   // Only what was drawn comes back; the rest waits.
@@ -123,21 +106,25 @@ class GRandK final : public Strategy {
   }
 
   void scatter(MutFloats gradient) {
-    for_blocks([&](std::size_t to, std::size_t from, std::size_t size) {
-      const auto* mean = (feedback_ ? agreed_ : drawn_).data() + from;
-      std::copy_n(mean, size, gradient.data() + to);
-      if (feedback_) std::copy_n(drawn_.data() + from, size, residual_.data() + to);
-    });
+    for (std::size_t j = 0; j < places_.size(); ++j) {
+      if (feedback_) {
+        gradient[places_[j]] = agreed_[j];
+        residual_[places_[j]] = drawn_[j];
+      } else {
+        gradient[places_[j]] = drawn_[j] * static_cast<float>(draw_.run_length(j));
+      }
+    }
   }
 
   DensityPlan density_;
   QuantizedMean mean_;
   bool feedback_ = true;
-  std::size_t blocks_ = 0;
+  SmallTensors small_;
   std::vector<float> residual_;  // what waits; empty without feedback
   // Of the step under way:
-  std::vector<std::uint64_t> places_;  // of the blocks
-  std::vector<float> drawn_, agreed_;  // their elements; the mean of them
+  StratifiedDraw draw_{0, 1};
+  std::vector<std::uint64_t> places_;  // of the elements that are sent
+  std::vector<float> drawn_, agreed_;  // the elements; the mean of them
 };
 
 }  // namespace

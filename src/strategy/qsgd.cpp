@@ -10,22 +10,13 @@
 namespace thinwire {
 namespace {
 
-// A vector of so many elements is no bias.
-constexpr std::size_t kShortestLongVector = 65'536;
-constexpr std::size_t kLeastElements = 1024;
-
-bool goes_exactly(const TensorSlot& tensor) {
-  const std::size_t numel = tensor.numel();
-  return numel < kLeastElements || (is_vector(tensor) && numel < kShortestLongVector);
-}
-
 class Qsgd final : public Strategy {
  public:
   explicit Qsgd(Spec& spec) : mean_(Quantization::read(spec)) {}
 
   void begin(StepContext& context) override {
     if (context.wire.size() == 1) return;
-    small_.find(context.model.layout, goes_exactly);
+    small_.find(context.model.layout, is_tiny);
     mean_.begin(context.model.layout.numel, context.wire.size());
   }
 

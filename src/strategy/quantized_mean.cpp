@@ -129,19 +129,16 @@ void QuantizedMean::encode(std::size_t tile, std::uint32_t* codes) {
 
 void QuantizedMean::decode(std::size_t tile, const std::uint32_t* sums) {
   const auto zero = static_cast<std::uint32_t>(workers_) * quantization_.levels(0);
-  auto steps = steps_of(tile, workers_);
-  for (float& step : steps) step *= factor_;
-  kernel::dequantize(sums, zero, steps, quantization_.bits.size(), fits_.data() + fits_at(tile),
-                     part(mean_, tile));
+  kernel::dequantize(sums, zero, steps_of(tile, workers_), quantization_.bits.size(),
+                     fits_.data() + fits_at(tile), part(mean_, tile));
 }
 
 void QuantizedMean::exchange(StepContext& context, MutFloats values, MutFloats mean,
-                             Rounding rounding, float factor) {
+                             Rounding rounding) {
   context_ = &context;
   values_ = values;
   mean_ = mean;
   rounding_ = rounding;
-  factor_ = factor;
   // A P-th of a turn apart: the roundings of the ranks cancel each other rather than add up.
   const auto turn = (static_cast<std::uint32_t>(context.wire.rank()) << 16) /
                     static_cast<std::uint32_t>(workers_);

@@ -28,10 +28,9 @@ class QuantizedMean : private TwoHop {
     dithered,  // right on average; `values` are left as they are
     nearest,   // `values` becomes what rounding took away, for a later step
   };
-  // mean = the mean over all workers of what was agreed on, times `factor`. `mean` may be `values`
-  // if the rounding is dithered.
-  void exchange(StepContext& context, MutFloats values, MutFloats mean, Rounding rounding,
-                float factor = 1);
+  // mean = the mean over all workers of what was agreed on; it may be `values` if the rounding is
+  // dithered.
+  void exchange(StepContext& context, MutFloats values, MutFloats mean, Rounding rounding);
 
   // Of all elements so far, how many were told in a finer scale than the first.
   double fine() const noexcept { return fine_; }
@@ -73,7 +72,6 @@ class QuantizedMean : private TwoHop {
   MutFloats values_, mean_;
   Rounding rounding_ = Rounding::dithered;
   kernel::Dither dither_;
-  float factor_ = 1;
   std::vector<std::uint32_t> norms_;  // of the buckets, and of what is outside
   std::vector<std::uint64_t> fits_;   // masks of the finer scales, agreed by all
   std::vector<std::uint64_t> words_;

@@ -10,9 +10,9 @@
 #include "collective/test_ranks.h"
 #include "kernel/bitpack.h"
 #include "kernel/quantize_reference.h"
-#include "strategy/block_draw.h"
 #include "strategy/quantization.h"
 #include "strategy/strategy_run.h"
+#include "strategy/stratified_draw.h"
 #include "tests/allocations.h"
 #include "thinwire/collective.h"
 
@@ -363,29 +363,20 @@ TEST(Quantization, RefusesScalesAndBucketsThatMakeNoSense) {
 
 // --- Global RandK.
 
-RC_GTEST_PROP(BlockDraw, IsAPermutation, ()) {
-  const auto size = *rc::gen::inRange<std::uint64_t>(1, 3000);
-  const Permutation order(*rc::gen::arbitrary<std::uint64_t>(),
-                          *rc::gen::inRange<std::uint64_t>(0, 100), size);
-  std::vector<bool> seen(size);
-  for (std::uint64_t i = 0; i < size; ++i) {
-    RC_ASSERT(order(i) < size);
-    RC_ASSERT(!seen[order(i)]);
-    seen[order(i)] = true;
+RC_GTEST_PROP(StratifiedDraw, TakesOneOfEachRunAndAllInTurn, ()) {
+  const auto numel = *rc::gen::inRange<std::size_t>(1, 3000);
+  const double density = *rc::gen::inRange(1, 1000) / 1000.0;
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const StratifiedDraw draw(numel, density);
+  RC_ASSERT(draw.count() >= 1u && draw.count() <= numel);
+  std::vector<std::uint64_t> places(draw.count());
+  std::vector<int> seen(numel);
+  const std::size_t shortest = numel / draw.count();
+  for (std::uint64_t step = 0; step < shortest; ++step) {
+    draw.at(seed, step, places);
+    RC_ASSERT(std::ranges::is_sorted(places, std::less_equal<>()) || places.size() == 1);
+    for (const std::uint64_t place : places) RC_ASSERT(++seen.at(place) == 1);
   }
-}
-
-TEST(BlockDraw, EveryBlockComesOnceBeforeAnyComesAgain) {
-  std::vector<std::uint64_t> drawn;
-  std::vector<int> count(103);
-  for (std::uint64_t step = 0; step < 22; ++step) {  // twice 11 steps of at most 10 blocks
-    draw_blocks(7, step, 103, 10, drawn);
-    EXPECT_TRUE(std::ranges::is_sorted(drawn));
-    EXPECT_EQ(drawn.size(), step % 11 == 10 ? 3u : 10u);
-    for (const std::uint64_t block : drawn) ++count[block];
-    EXPECT_TRUE(step != 10 || count == std::vector<int>(103, 1));
-  }
-  EXPECT_EQ(count, std::vector<int>(103, 2));
 }
 
 TEST_P(QuantizedGroups, GRandKAgreesAndLosesNothing) {
@@ -413,7 +404,7 @@ TEST(GRandK, ChangesTheDrawnElementsAlone) {
   const auto records = play(run);
   for (const auto& step : records[0].grads) {
     const auto changed = std::ranges::count_if(step, [](float x) { return x != 0; });
-    EXPECT_EQ(changed, 50 * 64);
+    EXPECT_EQ(changed, 3200);
   }
 }
 

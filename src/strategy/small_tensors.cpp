@@ -6,6 +6,12 @@ namespace thinwire {
 
 bool is_vector(const TensorSlot& tensor) { return tensor.shape.size() <= 1; }
 
+bool is_tiny(const TensorSlot& tensor) {
+  constexpr std::size_t kShortestLongVector = 65'536, kLeastElements = 1024;
+  const std::size_t numel = tensor.numel();
+  return numel < kLeastElements || (is_vector(tensor) && numel < kShortestLongVector);
+}
+
 void SmallTensors::find(const Layout& layout, bool (*is_small)(const TensorSlot&)) {
   ranges_.clear();
   std::size_t numel = 0;

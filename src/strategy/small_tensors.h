@@ -10,6 +10,9 @@ namespace thinwire {
 
 // Tensors with at most one dimension.
 bool is_vector(const TensorSlot& tensor);
+// Vectors, unless they are too long to be a bias, and all tensors of less than 1024 elements: what
+// is not worth being quantized.
+bool is_tiny(const TensorSlot& tensor);
 
 class SmallTensors {
  public:
