@@ -5,8 +5,10 @@
 #include <csignal>
 
 #include "tests/child_process.h"
+#include "tests/expect.h"
 #include "tests/free_port.h"
 #include "tests/laws.h"
+#include "tests/survivor.h"
 
 namespace thinwire {
 namespace {
@@ -79,6 +81,46 @@ TEST_P(GlooDeath, EverySurvivorNamesTheKilledRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, GlooDeath, testing::Range(0, 4));
+
+// How often a rank sends or receives in one step of an exchange; the same on every engine.
+std::uint64_t operations_per_step(std::string_view strategy, int rank) {
+  std::uint64_t operations = 0;
+  JoinOptions options;
+  options.size = 4;
+  run_workers("threads", options, [&](Transport& wire) {
+    SurvivorRank one(wire, std::string(strategy));
+    one.step();
+    if (wire.rank() == rank) operations = one.operations();
+  });
+  return operations;
+}
+
+class GlooExchangeDeath : public testing::TestWithParam<laws::Law> {};
+
+TEST_P(GlooExchangeDeath, NoSurvivorLosesGradientsInAnyRound) {
+  const laws::Law& exchange = GetParam();
+  constexpr int kVictim = 2;  // of the tree it is an inner node
+  const std::uint64_t operations = operations_per_step(exchange.name, kVictim);
+  ASSERT_GE(operations, 8u);
+  // In the third step, before every round: most have a receive and a send.
+  for (std::uint64_t at = 2 * operations; at < 3 * operations; at += 2) {
+    Group group(exchange,
+                {"--timeout", "30", "--fault", fmt::format("kill:rank={},at={}", kVictim, at)});
+    for (int rank = 0; rank < group.size(); ++rank) {
+      ASSERT_TRUE(group[rank].wait(Seconds(30))) << rank << ": " << group[rank].describe();
+      if (rank == kVictim) {
+        EXPECT_EQ(group[rank].ended_by_signal(), SIGKILL) << group[rank].describe();
+        continue;
+      }
+      EXPECT_EQ(group[rank].out(), "lost nothing\n") << rank << ", at operation " << at;
+      EXPECT_TRUE(has(group[rank].err(), fmt::format("lost rank {}", kVictim)));
+      EXPECT_EQ(group[rank].exit_code(), 1) << rank << ": " << group[rank].describe();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, GlooExchangeDeath,
+                         testing::ValuesIn(laws::exchanges().begin(), laws::exchanges().end()));
 
 }  // namespace
 }  // namespace thinwire

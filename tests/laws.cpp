@@ -10,6 +10,7 @@
 
 #include "tests/collective_laws.h"
 #include "tests/expect.h"
+#include "tests/survivor.h"
 #include "thinwire/random.h"
 
 namespace thinwire::laws {
@@ -285,7 +286,29 @@ void chat(Transport& wire) {
   }
 }
 
+void exchange_until_error(Transport& wire, const std::string& spec) {
+  SurvivorRank rank(wire, spec);
+  try {
+    while (true) rank.step();
+  } catch (const std::exception&) {
+    const std::string lost = rank.lost();
+    std::puts(lost.empty() ? "lost nothing" : lost.c_str());
+    std::fflush(stdout);
+    throw;
+  }
+}
+
+Law exchange_by(std::string_view spec) {
+  return {spec, 4, [spec](Transport& wire) { exchange_until_error(wire, std::string(spec)); }};
+}
+
 const Law kChatter{"chatter", 4, chat};
+const Law kExchanges[] = {
+    exchange_by("topk:density=0.05"),
+    exchange_by("gtopk:density=0.05"),
+    exchange_by("gtopk:density=0.05,shape=tree"),
+    exchange_by("gtopk:density=0.05,residual=absorb"),
+};
 const Law kLaws[] = {
     {"order", 2, order},
     {"tags", 2, tags},
@@ -309,8 +332,12 @@ std::span<const Law> all() { return kLaws; }
 
 const Law& chatter() { return kChatter; }
 
+std::span<const Law> exchanges() { return kExchanges; }
+
 const Law& find(std::string_view name) {
   if (name == kChatter.name) return kChatter;
+  const auto scene = std::ranges::find(kExchanges, name, &Law::name);
+  if (scene != std::end(kExchanges)) return *scene;
   const auto found = std::ranges::find(kLaws, name, &Law::name);
   if (found == std::end(kLaws)) throw ConfigError(fmt::format("no law '{}'", name));
   return *found;

@@ -21,7 +21,10 @@ std::span<const Law> all();
 // Not a law but a scene for tests that kill a rank: four ranks talk to their neighbours in a ring
 // until an error ends it (or a minute has passed). Each prints "chatting" once it does.
 const Law& chatter();
-// A law, or the scene, by name.
+// More such scenes, each named by a sparse strategy: four ranks exchange gradients by it until an
+// error ends it. Each survivor prints "lost nothing", or what it lost.
+std::span<const Law> exchanges();
+// A law, or a scene, by name.
 const Law& find(std::string_view name);
 
 }  // namespace thinwire::laws

@@ -3,10 +3,17 @@
 // same places. What was not sent waits in a memory until it is drawn (feedback=on), or is forgotten
 // and what is sent is scaled up to be right on average (feedback=off). Small tensors go as they
 // are.
+//
+// With feedback there is no momentum but for the small tensors: an element that has waited a
+// hundred steps gets a hundred gradients at once, and momentum on top of that, before the memory or
+// after it, diverges at learning rates at which this converges. Weight decay acts before the
+// memory.
 #include <algorithm>
 #include <cmath>
 
 #include "kernel/quantize.h"
+#include "kernel/topk_passes.h"
+#include "kernel/topk_reference.h"
 #include "strategy/density.h"
 #include "strategy/phase_time.h"
 #include "strategy/quantized_mean.h"
@@ -29,12 +36,20 @@ class GRandK final : public Strategy {
     feedback_ = spec.choice("feedback", kFeedback) == "on";
   }
 
+  Descent remaining(const Descent& asked, int workers) const override {
+    return workers == 1 || !feedback_ ? asked : Descent{};
+  }
+
   void begin(StepContext& context) override {
     if (context.wire.size() == 1) return;
     const Layout& layout = context.model.layout;
     small_.find(layout, is_tiny);
-    if (feedback_) prepare(residual_, layout.numel, "residual");
     mean_.begin(layout.numel, context.wire.size());
+    if (!feedback_) return;
+    own_ = context.run.descent;
+    prepare(residual_, layout.numel, "residual");
+    prepare(small_.velocity(), own_.momentum == 0 ? 0 : small_.numel(),
+            "velocity of small tensors");
   }
 
   void after_backward(StepContext& context) override {
@@ -46,20 +61,20 @@ class GRandK final : public Strategy {
     std::uint32_t highest = 0;
     timed_codec(context, [&] {
       highest = kernel::highest_magnitude(model.grads);
-      small_.take(model, 0);
+      small_.take(model, {}, own_.weight_decay);
       draw(context);
-      gather(model.grads);
+      gather(model);
     });
     context.skip = !mean_.agree(context, drawn_, highest);
     if (context.skip) return;
     const bool watched = feedback_ && context.step % kWatchEvery == 0;
     const double gradient_norm = watched ? norm(model.grads) : 0;
-    timed_codec(context, [&] { put_aside(model.grads); });
-    const auto rounding =
-        feedback_ ? QuantizedMean::Rounding::nearest : QuantizedMean::Rounding::dithered;
-    mean_.exchange(context, drawn_, feedback_ ? MutFloats(agreed_) : MutFloats(drawn_), rounding);
-    timed_codec(context, [&] { scatter(model.grads); });
-    timed_wire(context, [&] { context.skip = !small_.exchange(model, context.wire, {}); });
+    timed_codec(context, [&] { put_aside(model); });
+    exchange(context);
+    timed_codec(context, [&] {
+      scatter(model.grads);
+      small_.put(model, own_);
+    });
     if (gradient_norm > 0) context.stats.residual_ratio = norm(residual_) / gradient_norm;
   }
 
@@ -72,12 +87,14 @@ class GRandK final : public Strategy {
     ByteWriter writer(out);
     writer.put(kStateVersion);
     put_floats(writer, residual_);
+    put_floats(writer, small_.velocity());
   }
 
   void load(Bytes in) override {
     ByteReader reader(in, "the state of grandk");
     expect_version(reader.get<std::uint32_t>(), kStateVersion, "grandk");
     residual_ = get_floats(reader);
+    small_.velocity() = get_floats(reader);
     reader.expect_end();
   }
 
@@ -91,18 +108,47 @@ class GRandK final : public Strategy {
     draw_.at(context.run.seed, context.step, places_);
   }
 
-  void gather(Floats gradient) {
+  Accumulation accumulation(const ModelView& model) {
+    Accumulation out;
+    out.gradient = model.grads;
+    out.residual = residual_;
+    out.weight_decay = own_.weight_decay;
+    if (own_.weight_decay != 0) out.params = model.params;
+    return out;
+  }
+
+  // What will be sent if all is finite; nothing changes yet.
+  void gather(const ModelView& model) {
+    const Accumulation all = feedback_ ? accumulation(model) : Accumulation{};
     for (std::size_t j = 0; j < places_.size(); ++j) {
-      drawn_[j] = gradient[places_[j]] + (feedback_ ? residual_[places_[j]] : 0);
+      drawn_[j] = feedback_ ? kernel::reference::accumulated(all, places_[j]).residual
+                            : model.grads[places_[j]];
     }
   }
 
   // Only what was drawn comes back; the rest waits.
-  void put_aside(MutFloats gradient) {
+  void put_aside(const ModelView& model) {
     if (feedback_) {
-      for (std::size_t i = 0; i < gradient.size(); ++i) residual_[i] += gradient[i];
+      kernel::Found nothing;
+      kernel::accumulate(accumulation(model), 0, model.grads.size(), kernel::kAboveAll, nothing);
+    } else {
+      std::ranges::fill(model.grads, 0.0f);
     }
-    std::ranges::fill(gradient, 0.0f);
+  }
+
+  // If this fails, what was drawn is still in the residual.
+  void exchange(StepContext& context) {
+    try {
+      if (feedback_) {
+        mean_.exchange(context, drawn_, agreed_, QuantizedMean::Rounding::nearest);
+      } else {
+        mean_.exchange(context, drawn_, drawn_, QuantizedMean::Rounding::dithered);
+      }
+      timed_wire(context, [&] { context.skip = !small_.exchange(context.wire); });
+    } catch (...) {
+      if (feedback_) small_.give_back(residual_);
+      throw;
+    }
   }
 
   void scatter(MutFloats gradient) {
@@ -120,6 +166,7 @@ class GRandK final : public Strategy {
   QuantizedMean mean_;
   bool feedback_ = true;
   SmallTensors small_;
+  Descent own_;                  // what of the optimizer's work is done here
   std::vector<float> residual_;  // what waits; empty without feedback
   // Of the step under way:
   StratifiedDraw draw_{0, 1};

@@ -12,6 +12,7 @@
 // Merges round to what fits on the wire; the rounding errors of what reaches the end are kept by
 // the workers that merged, whatever the key.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 
@@ -71,7 +72,6 @@ class GTopK final : public SparseStrategy {
     bool finite = true;
     timed_codec(context, [&] {
       decode_sparse(value_, format(), address_, k_, final_);
-      settle();
       finite = apply(context);
     });
     return finite;
@@ -93,6 +93,10 @@ class GTopK final : public SparseStrategy {
     children_.clear();
     roundings_.clear();
     drops_.clear();
+    if (rule_ != Rule::give_back) {
+      const auto most_merges = std::bit_width(static_cast<std::size_t>(workers_));
+      drops_.reserve(2 * k * static_cast<std::size_t>(most_merges));
+    }
     for (Sparse* entries : {&lower_, &higher_, &final_}) entries->reserve(k);
     for (Sparse* entries : {&merged_, &dropped_}) entries->reserve(2 * k);
     errors_.reserve(k);
@@ -149,12 +153,16 @@ class GTopK final : public SparseStrategy {
   }
 
   void account(const Performers& performers) {
-    if (rule_ == Rule::absorb) {
+    if (rule_ != Rule::give_back) {
       for (std::size_t j = 0; j < dropped_.size(); ++j) {
-        if (performers.takes(j)) residual()[dropped_.indices[j]] += dropped_.values[j];
+        if (performers.takes(j)) drops_.push_back({dropped_.indices[j], dropped_.values[j]});
       }
+    }
+    if (rule_ == Rule::absorb) {
       for (std::size_t j = 0; j < merged_.size(); ++j) {
-        if (performers.takes(j)) residual()[merged_.indices[j]] += errors_[j];
+        if (errors_[j] != 0 && performers.takes(j)) {
+          drops_.push_back({merged_.indices[j], errors_[j]});
+        }
       }
       return;
     }
@@ -166,10 +174,6 @@ class GTopK final : public SparseStrategy {
       if (errors_[j] != 0 && performers.takes(j)) {
         Fates::add(roundings, merged_.indices[j], errors_[j]);
       }
-    }
-    if (rule_ != Rule::paper) return;
-    for (std::size_t j = 0; j < dropped_.size(); ++j) {
-      if (performers.takes(j)) drops_.push_back({dropped_.indices[j], dropped_.values[j]});
     }
   }
 
@@ -193,12 +197,13 @@ class GTopK final : public SparseStrategy {
   }
 
   // Gives back to the residual what was picked, or rounded off, and not applied.
-  void settle() {
+  void settle() override {
     if (rule_ == Rule::paper) fates_.keep_only(final_.indices);  // all that anybody knows
     const Fates::Watched& mine = fates_[0];
     for (const float value : picks().values) mass_picked_ += std::abs(value);
     if (rule_ == Rule::absorb) {
       for (const std::uint32_t index : picks().indices) sent(index);
+      for (const Drop& drop : drops_) residual()[drop.index] += drop.value;
       return;
     }
     look_up(picks().indices, final_.indices, [&](std::size_t j, bool in_final) {
@@ -260,7 +265,7 @@ class GTopK final : public SparseStrategy {
   Fates fates_;
   std::vector<Child> children_;
   std::vector<std::size_t> roundings_;  // lists of fates_
-  std::vector<Drop> drops_;
+  std::vector<Drop> drops_;             // and roundings, if they are absorbed
   // Of the run:
   double mass_lost_ = 0, mass_picked_ = 0;
 };

@@ -28,13 +28,14 @@ class Qsgd final : public Strategy {
     }
     std::uint32_t outside = 0;
     timed_codec(context, [&] {
-      small_.take(model, 0);
+      small_.take(model, {}, 0);
       outside = kernel::highest_magnitude(small_.gradients());
     });
     context.skip = !mean_.agree(context, model.grads, outside);
     if (context.skip) return;
     mean_.exchange(context, model.grads, model.grads, QuantizedMean::Rounding::dithered);
-    timed_wire(context, [&] { context.skip = !small_.exchange(model, context.wire, {}); });
+    timed_wire(context, [&] { context.skip = !small_.exchange(context.wire); });
+    timed_codec(context, [&] { small_.put(model, {}); });
   }
 
   std::vector<Figure> figures() const override {

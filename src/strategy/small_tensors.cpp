@@ -1,5 +1,7 @@
 #include "strategy/small_tensors.h"
 
+#include <utility>
+
 #include "thinwire/collective.h"
 
 namespace thinwire {
@@ -24,34 +26,35 @@ void SmallTensors::find(const Layout& layout, bool (*is_small)(const TensorSlot&
   gradients_.resize(numel);
 }
 
-void SmallTensors::take(const ModelView& model, float weight_decay) {
-  std::size_t at = 0;
-  for (const Range& range : ranges_) {
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      const float decay = weight_decay == 0 ? 0 : weight_decay * model.params[i];
-      gradients_[at++] = model.grads[i] + decay;
-      model.grads[i] = -decay;  // the selection adds the decay, too
-    }
-  }
+void SmallTensors::take(const ModelView& model, MutFloats residual, float weight_decay) {
+  for_each([&](std::size_t i, std::size_t at) {
+    const float decay = weight_decay == 0 ? 0 : weight_decay * model.params[i];
+    gradients_[at] = model.grads[i] + decay;
+    if (!residual.empty()) gradients_[at] += std::exchange(residual[i], 0.0f);
+    model.grads[i] = -decay;  // the selection adds the decay, too
+  });
 }
 
-bool SmallTensors::exchange(const ModelView& model, Transport& wire, const Descent& descent) {
-  if (gradients_.empty()) return true;
-  const bool finite = allreduce_mean(wire, gradients_);
-  if (descent.momentum != 0) velocity_.resize(gradients_.size(), 0.0f);
-  std::size_t at = 0;
-  for (const Range& range : ranges_) {
-    for (std::size_t i = range.begin; i < range.end; ++i, ++at) {
-      float direction = gradients_[at];
-      if (finite && descent.momentum != 0) {
-        velocity_[at] = descent.momentum * velocity_[at] + gradients_[at];
-        direction =
-            descent.nesterov ? gradients_[at] + descent.momentum * velocity_[at] : velocity_[at];
-      }
-      model.grads[i] = direction;
+bool SmallTensors::exchange(Transport& wire) {
+  means_ = gradients_;
+  finite_ = means_.empty() || allreduce_mean(wire, means_);
+  return finite_;
+}
+
+void SmallTensors::put(const ModelView& model, const Descent& descent) {
+  if (descent.momentum != 0) velocity_.resize(means_.size(), 0.0f);
+  for_each([&](std::size_t i, std::size_t at) {
+    float direction = means_[at];
+    if (finite_ && descent.momentum != 0) {
+      velocity_[at] = descent.momentum * velocity_[at] + means_[at];
+      direction = descent.nesterov ? means_[at] + descent.momentum * velocity_[at] : velocity_[at];
     }
-  }
-  return finite;
+    model.grads[i] = direction;
+  });
+}
+
+void SmallTensors::give_back(MutFloats residual) const {
+  for_each([&](std::size_t i, std::size_t at) { residual[i] += gradients_[at]; });
 }
 
 }  // namespace thinwire

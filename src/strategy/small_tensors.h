@@ -18,13 +18,16 @@ class SmallTensors {
  public:
   void find(const Layout& layout, bool (*is_small)(const TensorSlot&) = is_vector);
 
-  // Takes their gradients, weight decay included, out of the model: what a selection accumulates
-  // there afterwards is 0.
-  void take(const ModelView& model, float weight_decay);
+  // Takes their gradients, weight decay included, out of the model, and what give_back() left in
+  // the residual, which may be empty: what a selection accumulates there afterwards is 0.
+  void take(const ModelView& model, MutFloats residual, float weight_decay);
   Floats gradients() const noexcept { return gradients_; }  // that were taken
-  // Averages them and puts them back, after the momentum of `descent`. False, on all ranks alike,
-  // if one is not finite.
-  bool exchange(const ModelView& model, Transport& wire, const Descent& descent);
+  // Averages them. False, on all ranks alike, if one is not finite.
+  bool exchange(Transport& wire);
+  // Puts the means into the model, after the momentum of `descent`.
+  void put(const ModelView& model, const Descent& descent);
+  // If there will be no mean: what was taken is held back instead.
+  void give_back(MutFloats residual) const;
 
   // The state that a checkpoint holds; empty without momentum.
   std::vector<float>& velocity() noexcept { return velocity_; }
@@ -35,8 +38,17 @@ class SmallTensors {
   struct Range {
     std::size_t begin, end;  // in the flat buffers
   };
+  template <class Visit>
+  void for_each(Visit visit) const {  // visit(where in the flat buffers, where in ours)
+    std::size_t at = 0;
+    for (const Range& range : ranges_) {
+      for (std::size_t i = range.begin; i < range.end; ++i) visit(i, at++);
+    }
+  }
+
   std::vector<Range> ranges_;
-  std::vector<float> gradients_, velocity_;
+  std::vector<float> gradients_, means_, velocity_;
+  bool finite_ = true;  // the means
 };
 
 }  // namespace thinwire

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "strategy/phase_time.h"
@@ -77,20 +78,51 @@ void SparseStrategy::after_backward(StepContext& context) {
   const bool watched = context.step % kWatchEvery == 0;
   const double gradient_norm = watched ? norm(model.grads) : 0;
   const Descent own = own_part(context.run.descent);
-  if (small_dense_) small_.take(model, own.weight_decay);
+  if (small_dense_) small_.take(model, residual_, own.weight_decay);
   const std::size_t k = density_.count(model.layout.numel, context.step, context.run);
-  bool finite = true;
-  if (is_dense_shorter(model.layout.numel, k, context.wire.size())) {
-    finite = exchange_dense(context);
-  } else {
-    timed_codec(context, [&] { select(context, k); });
-    finite = exchange(context, k);
-  }
-  if (small_dense_) {
-    timed_wire(context, [&] { finite = small_.exchange(model, context.wire, own) && finite; });
-  }
-  context.skip = !finite;
+  const bool dense = is_dense_shorter(model.layout.numel, k, context.wire.size());
+  timed_codec(context, [&] { dense ? select_all(context) : select(context, k); });
+  context.skip = !exchange_all(context, dense, k);
+  timed_codec(context, [&] {
+    if (dense) {
+      std::ranges::fill(residual_, 0.0f);
+    } else {
+      settle();
+    }
+    if (small_dense_) small_.put(model, own);
+  });
   if (watched) watch_residual(context, gradient_norm);
+}
+
+// All that can fail, before anything is settled. False if a mean is not finite.
+bool SparseStrategy::exchange_all(StepContext& context, bool dense, std::size_t k) {
+  const ModelView& model = context.model;
+  bool finite = true;
+  try {
+    if (dense) {
+      timed_wire(context, [&] { finite = allreduce_mean(context.wire, model.grads); });
+    } else {
+      finite = exchange(context, k);
+    }
+    if (small_dense_) {
+      timed_wire(context, [&] { finite = small_.exchange(context.wire) && finite; });
+    }
+  } catch (...) {
+    give_back(model);
+    throw;
+  }
+  return finite;
+}
+
+// Of a step that will not happen here: the residual becomes that of a step which selected nothing.
+// Exact, because a pick and its rounding error add up to what was picked (if it did not round to
+// infinity).
+void SparseStrategy::give_back(const ModelView& model) {
+  for (std::size_t j = 0; j < picks_.size(); ++j) {
+    residual_[picks_.indices[j]] += picks_.values[j];
+  }
+  if (small_dense_) small_.give_back(residual_);
+  std::ranges::fill(model.grads, 0.0f);  // half an exchange may be there
 }
 
 // Before anything changes, so that a skipped step leaves no trace. Who comes late is waited for
@@ -131,28 +163,23 @@ void SparseStrategy::select(StepContext& context, std::size_t k) {
 }
 
 // Everything is sent, so that nothing is held back and no momentum is stale: the momentum SGD of
-// all workers together.
-bool SparseStrategy::exchange_dense(StepContext& context) {
+// all workers together. The residual keeps a copy until the exchange is over.
+void SparseStrategy::select_all(StepContext& context) {
   const ModelView& model = context.model;
   const Descent own = own_part(context.run.descent);
-  timed_codec(context, [&] {
-    for (std::size_t i = 0; i < residual_.size(); ++i) {
-      float gradient = model.grads[i];
-      if (own.weight_decay != 0) gradient += own.weight_decay * model.params[i];
-      float direction = gradient;
-      if (!velocity_.empty() && own.nesterov) {
-        velocity_[i] = own.momentum * (velocity_[i] + gradient);
-        direction = velocity_[i] + gradient;
-      } else if (!velocity_.empty()) {
-        direction = velocity_[i] = own.momentum * velocity_[i] + gradient;
-      }
-      model.grads[i] = residual_[i] + direction;
-      residual_[i] = 0;
+  picks_.clear();
+  for (std::size_t i = 0; i < residual_.size(); ++i) {
+    float gradient = model.grads[i];
+    if (own.weight_decay != 0) gradient += own.weight_decay * model.params[i];
+    float direction = gradient;
+    if (!velocity_.empty() && own.nesterov) {
+      velocity_[i] = own.momentum * (velocity_[i] + gradient);
+      direction = velocity_[i] + gradient;
+    } else if (!velocity_.empty()) {
+      direction = velocity_[i] = own.momentum * velocity_[i] + gradient;
     }
-  });
-  bool finite = true;
-  timed_wire(context, [&] { finite = allreduce_mean(context.wire, model.grads); });
-  return finite;
+    model.grads[i] = residual_[i] += direction;
+  }
 }
 
 void SparseStrategy::watch_residual(StepContext& context, double gradient_norm) {

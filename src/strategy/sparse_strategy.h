@@ -29,9 +29,12 @@ class SparseStrategy : public Strategy {
   explicit SparseStrategy(Spec& spec);
 
   // Makes the mean of the picks of all workers, or of what they agree on, in model.grads, which is
-  // all 0. What of its own picks was not applied anywhere must go back to residual(); what was, is
-  // given to sent(). False, on all ranks alike, if a value of the mean is not finite.
+  // all 0. False, on all ranks alike, if a value of the mean is not finite. It may throw half-way,
+  // and must leave the picks, the residual and the velocity alone: see give_back().
   virtual bool exchange(StepContext& context, std::size_t k) = 0;
+  // After the exchange: what of its own picks was not applied anywhere goes back to residual();
+  // what was, is given to sent(). No wire any more.
+  virtual void settle() = 0;
   // How many messages with all picks one worker sends.
   virtual double messages(int workers) const = 0;
 
@@ -50,7 +53,9 @@ class SparseStrategy : public Strategy {
   bool agree_finite(StepContext& context);
   bool is_dense_shorter(std::size_t numel, std::size_t k, int workers) const;
   void select(StepContext& context, std::size_t k);
-  bool exchange_dense(StepContext& context);
+  void select_all(StepContext& context);
+  bool exchange_all(StepContext& context, bool dense, std::size_t k);
+  void give_back(const ModelView& model);
   void watch_residual(StepContext& context, double gradient_norm);
   Descent own_part(const Descent& asked) const;
 

@@ -17,6 +17,7 @@ class ScatteredSum {
     sum_ = sum;
     touched_.reserve(std::min(most_entries, sum.size()));
     seen_.resize((sum.size() + 63) / 64, 0);
+    for (const std::uint32_t index : touched_) seen_[index / 64] = 0;  // of a sum that failed
     touched_.clear();
   }
   void add(const Sparse& entries) {
@@ -37,6 +38,7 @@ class ScatteredSum {
       sum_[index] /= divisor;
       finite = finite && std::isfinite(sum_[index]);
     }
+    touched_.clear();
     return finite;
   }
 
@@ -59,8 +61,6 @@ class TopKByAllGather final : public SparseStrategy {
     all_.reserve(longest * static_cast<std::size_t>(wire.size()));
     theirs_.reserve(k);
     timed_codec(context, [&] {
-      count_selected(picks().indices);
-      for (const std::uint32_t index : picks().indices) sent(index);
       message_.clear();
       encode(picks(), address, message_);
     });
@@ -78,6 +78,11 @@ class TopKByAllGather final : public SparseStrategy {
       finite = sum_.finish(static_cast<float>(wire.size()));
     });
     return finite;
+  }
+
+  void settle() override {
+    count_selected(picks().indices);
+    for (const std::uint32_t index : picks().indices) sent(index);
   }
 
   double messages(int workers) const override { return workers - 1; }

@@ -1,0 +1,118 @@
+#include "tests/survivor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "thinwire/bytes.h"
+#include "thinwire/random.h"
+
+namespace thinwire {
+namespace {
+
+constexpr std::size_t kRows = 18, kColumns = 10, kBias = 20;
+
+float gradient_of(int rank, std::uint64_t step, std::size_t element) {
+  const auto stream = step << 16 | static_cast<std::uint64_t>(rank);
+  const auto block = philox(3, stream, element, Purpose::test);
+  const auto digits = static_cast<float>(block[0] >> 8);  // 24 bits
+  const float value = std::ldexp(digits, -24 - static_cast<int>(block[1] % 12));
+  return block[2] % 2 == 0 ? value : -value;
+}
+
+std::vector<float> read_floats(ByteReader& reader) {
+  std::vector<float> values(reader.get<std::uint64_t>());
+  const Bytes bytes = reader.take(values.size() * sizeof(float));
+  std::ranges::copy(bytes, std::as_writable_bytes(std::span(values)).begin());
+  return values;
+}
+
+std::string difference(std::string_view what, const std::vector<float>& found,
+                       const std::vector<float>& expected) {
+  if (found.size() != expected.size()) return fmt::format("the {} has another length", what);
+  const auto [at, other] = std::ranges::mismatch(found, expected);
+  if (at == found.end()) return "";
+  return fmt::format("the {} at {} is {:a} instead of {:a}", what, at - found.begin(), *at, *other);
+}
+
+}  // namespace
+
+SparseState read_sparse_state(Bytes checkpoint) {
+  ByteReader reader(checkpoint, "the state of a sparse strategy");
+  reader.get<std::uint32_t>();
+  SparseState state;
+  for (auto* part : {&state.residual, &state.velocity, &state.small_velocity}) {
+    *part = read_floats(reader);
+  }
+  reader.expect_end();
+  return state;
+}
+
+SurvivorRank::SurvivorRank(Transport& wire, const std::string& spec)
+    : wire_(wire),
+      spec_(spec),
+      layout_{{{"weights", 0, {kRows, kColumns}}, {"bias", kRows * kColumns, {kBias}}},
+              kRows * kColumns + kBias},
+      params_(layout_.numel, 0.5f),
+      grads_(layout_.numel),
+      context_{0, {params_, grads_, layout_}, wire, stats_},
+      strategy_(make_strategy(spec)) {
+  // Products with powers of two are exact, so that it does not matter how they are computed.
+  context_.run.descent = {0.5f, 0.125f, false};
+  strategy_->begin(context_);
+}
+
+void SurvivorRank::step() {
+  for (std::size_t i = 0; i < grads_.size(); ++i) {
+    grads_[i] = gradient_of(wire_.rank(), context_.step, i);
+  }
+  gradient_ = grads_;
+  before_ = state();
+  context_.skip = false;
+  strategy_->after_backward(context_);
+  ++context_.step;
+}
+
+std::string SurvivorRank::lost() const {
+  const Payload now = state();
+  make_strategy(spec_)->load(now);
+  if (grads_ == gradient_) return now == before_ ? "" : "the state changed, the gradients did not";
+  if (std::ranges::any_of(grads_, [](float value) { return value != 0; })) {
+    return "half an exchange is left in the gradients";
+  }
+  const SparseState found = read_sparse_state(now), expected = accumulated();
+  if (found == expected) return "";
+  return fmt::format(
+      "{}: {} {} {}", spec_, difference("residual", found.residual, expected.residual),
+      difference("velocity", found.velocity, expected.velocity),
+      difference("velocity of the bias", found.small_velocity, expected.small_velocity));
+}
+
+// As include/thinwire/sparse.h defines it. A bias that is exchanged by itself has its momentum
+// afterwards.
+SparseState SurvivorRank::accumulated() const {
+  SparseState state = read_sparse_state(before_);
+  const Descent& descent = context_.run.descent;
+  const std::size_t own = state.residual.size() - state.small_velocity.size();
+  for (std::size_t i = 0; i < state.residual.size(); ++i) {
+    float direction = gradient_[i] + descent.weight_decay * params_[i];
+    if (i < own && !state.velocity.empty()) {
+      direction = state.velocity[i] = descent.momentum * state.velocity[i] + direction;
+    }
+    state.residual[i] += direction;
+  }
+  return state;
+}
+
+Payload SurvivorRank::state() const {
+  Payload out;
+  strategy_->save(out);
+  return out;
+}
+
+std::uint64_t SurvivorRank::operations() const {
+  return wire_.traffic().messages_sent + wire_.traffic().messages_received;
+}
+
+}  // namespace thinwire
