@@ -2,11 +2,11 @@
 # Does a strategy reach the accuracy of dense? Trains LeNet on MNIST (4 and 8 workers, 3 seeds) and
 # ResNet-20 on CIFAR-10 (4 workers), the same global batch, learning rate and data for all. Hours;
 # a run that is already in bench/results/convergence.jsonl is not repeated.
-#   bench/training/convergence.sh MNIST_DIR CIFAR10_DIR [lenet|resnet20]
+#   bench/training/convergence.sh MNIST_DIR CIFAR10_DIR [lenet|resnet20 [sparse|quantized]]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [ $# -ge 2 ] || { sed -n 2,5p "$0" >&2; exit 2; }
-mnist=$1 cifar10=$2 only=${3-}
+mnist=$1 cifar10=$2 only_model=${3-} only_system=${4-}
 thinwire=${THINWIRE-build/thinwire}
 results=bench/results/convergence.jsonl
 touch "$results"
@@ -26,20 +26,37 @@ run() {
   echo "{$key,${line#\{}" >>"$results"
 }
 
-if [ "$only" != resnet20 ]; then
+lenet() {  # WORKERS STRATEGY...
+  local workers=$1 seed strategy
+  shift
   for seed in 1 2 3; do
-    for workers in 4 8; do
-      for strategy in dense topk:density=0.01 gtopk:density=0.01 \
-        gtopk:density=0.01,residual=paper gtopk:density=0.01,residual=absorb; do
-        run lenet "mnist:$mnist" "$workers" "$seed" "$strategy" --epochs 3 --batch $((128 / workers)) \
-          --lr 0.05 --momentum 0.9 --lr-schedule cosine
-      done
+    for strategy in "$@"; do
+      run lenet "mnist:$mnist" "$workers" "$seed" "$strategy" --epochs 3 --batch $((128 / workers)) \
+        --lr 0.05 --momentum 0.9 --lr-schedule cosine
     done
   done
-fi
-if [ "$only" != lenet ]; then
-  for strategy in dense gtopk topk gtopk:residual=paper; do
+}
+
+resnet20() {  # STRATEGY...
+  local strategy
+  for strategy in "$@"; do
     run resnet20 "cifar10:$cifar10" 4 1 "$strategy" --epochs 6 --batch 32 \
       --lr 0.1 --momentum 0.9 --weight-decay 1e-4 --lr-schedule cosine:warmup=0.5
   done
+}
+
+wanted() {  # MODEL SYSTEM
+  [[ $1 == "${only_model:-$1}" && $2 == "${only_system:-$2}" ]]
+}
+
+sparse=(dense topk:density=0.01 gtopk:density=0.01 gtopk:density=0.01,residual=paper
+  gtopk:density=0.01,residual=absorb)
+if wanted lenet sparse; then lenet 4 "${sparse[@]}" && lenet 8 "${sparse[@]}"; fi
+if wanted resnet20 sparse; then resnet20 dense gtopk topk gtopk:residual=paper; fi
+if wanted lenet quantized; then
+  # With bucket=whole as published; there the scales matter.
+  lenet 4 dense dense:dtype=bf16 qsgd:bits=2 qsgd qsgd:bits=6 qsgd:scales=2+6 qsgd:scales=4+8 \
+    qsgd:bits=2,bucket=whole qsgd:bucket=whole qsgd:scales=2+6,bucket=whole \
+    grandk grandk:scales=4+8 powersgd powersgd:rank=2 powersgd:rank=4
 fi
+if wanted resnet20 quantized; then resnet20 dense qsgd qsgd:bits=2 qsgd:scales=2+6 grandk; fi
