@@ -10,6 +10,7 @@
 
 #include "tests/collective_laws.h"
 #include "tests/expect.h"
+#include "tests/strategy_laws.h"
 #include "thinwire/random.h"
 
 namespace thinwire::laws {
@@ -313,11 +314,22 @@ void chat(Transport& wire) {
 
 const Law kChatter{"chatter", 4, chat};
 const Law kLaws[] = {
-    {"order", 2, order},       {"tags", 2, tags},         {"sizes", 2, sizes},
-    {"exchange", 4, exchange}, {"pipeline", 2, pipeline}, {"mixed", 2, mixed},
-    {"any_rank", 4, any_rank}, {"lanes", 2, lanes},       {"twins", 4, twins},
-    {"tasks", 2, tasks},       {"deadline", 3, deadline}, {"wrong_size", 3, wrong_size},
-    {"alone", 1, alone},       {"huge", 2, huge},         {"collectives", 5, check_collectives},
+    {"order", 2, order},
+    {"tags", 2, tags},
+    {"sizes", 2, sizes},
+    {"exchange", 4, exchange},
+    {"pipeline", 2, pipeline},
+    {"mixed", 2, mixed},
+    {"any_rank", 4, any_rank},
+    {"lanes", 2, lanes},
+    {"twins", 4, twins},
+    {"tasks", 2, tasks},
+    {"deadline", 3, deadline},
+    {"wrong_size", 3, wrong_size},
+    {"alone", 1, alone},
+    {"huge", 2, huge},
+    {"collectives", 5, check_collectives},
+    {"free_pace", 4, check_free_pace},
 };
 
 }  // namespace
