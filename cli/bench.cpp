@@ -63,7 +63,12 @@ std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& 
 }
 
 void check(const AllreducePlan& plan) {
-  make_strategy(plan.strategy);
+  if (make_strategy(plan.strategy)->pace() != Pace::lockstep) {
+    throw ConfigError(
+        fmt::format("--strategy {}: it exchanges models now and then, not gradients "
+                    "in each step; see thinwire train",
+                    plan.strategy));
+  }
   check_repetitions(plan.reps, plan.warmup);
 }
 

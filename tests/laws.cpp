@@ -10,6 +10,7 @@
 
 #include "tests/collective_laws.h"
 #include "tests/expect.h"
+#include "tests/strategy_laws.h"
 #include "tests/survivor.h"
 #include "thinwire/random.h"
 
@@ -198,6 +199,32 @@ void lanes(Transport& wire) {
   require(wire.traffic().messages_sent == 100, "wrong number of messages");
 }
 
+// One thread of each rank sends on a lane while another receives on it, from whoever comes.
+void twins(Transport& wire) {
+  constexpr std::size_t kEach = 20;
+  const auto others = static_cast<std::size_t>(wire.size() - 1);
+  const auto bytes = [](std::size_t i) { return i % 3 == 0 ? i : 20'000 * i; };
+  const std::unique_ptr<Transport> out = wire.lane(), in = out->twin();
+  const std::unique_ptr<Task> task = wire.launch([&] {
+    std::map<int, std::size_t> seen;
+    Payload room(20'000 * kEach);
+    for (std::size_t n = 0; n < kEach * others; ++n) {
+      const Received got = in->recv(kAnyRank, kTag, room);
+      const std::size_t i = seen[got.from]++;
+      require(got.bytes == bytes(i), "twins: wrong size");
+      require(std::ranges::equal(MutBytes(room).first(got.bytes), message(got.from, i, got.bytes)),
+              "twins: damaged");
+    }
+  });
+  for (std::size_t i = 0; i < kEach; ++i) {
+    for (int step = 1; step < wire.size(); ++step) {
+      out->send((wire.rank() + step) % wire.size(), kTag, message(wire.rank(), i, bytes(i)));
+    }
+  }
+  task->join();
+  require(wire.traffic().messages_sent == kEach * others, "twins do not share the counters");
+}
+
 // What a task throws comes out of join(), once.
 void tasks(Transport& wire) {
   const std::unique_ptr<Task> task = wire.launch([] { throw WireError("from the task"); });
@@ -318,12 +345,14 @@ const Law kLaws[] = {
     {"mixed", 2, mixed},
     {"any_rank", 4, any_rank},
     {"lanes", 2, lanes},
+    {"twins", 4, twins},
     {"tasks", 2, tasks},
     {"deadline", 3, deadline},
     {"wrong_size", 3, wrong_size},
     {"alone", 1, alone},
     {"huge", 2, huge},
     {"collectives", 5, check_collectives},
+    {"free_pace", 4, check_free_pace},
 };
 
 }  // namespace

@@ -53,6 +53,11 @@ Sums evaluate_share(Network& network, const Dataset& test, const Share& share) {
   return sums;
 }
 
+Evaluation means(const Sums& sums) {
+  const auto labels = static_cast<double>(std::max<std::uint64_t>(sums.labels, 1));
+  return {sums.loss / labels, static_cast<double>(sums.right) / labels};
+}
+
 }  // namespace
 
 BatchTensors to_tensors(const Batch& batch, const ExampleShape& shape) {
@@ -75,6 +80,10 @@ torch::Tensor loss_of(Network& network, const BatchTensors& batch) {
   return torch::nn::functional::cross_entropy(network.forward(batch.input), batch.labels);
 }
 
+Evaluation evaluate_alone(Network& network, const Dataset& test) {
+  return means(evaluate_share(network, test, {0, test.size()}));
+}
+
 Evaluation evaluate(Transport& wire, Network& network, const Dataset& test) {
   const Sums mine = evaluate_share(network, test, share_of(test.size(), wire.rank(), wire.size()));
   std::vector<Sums> all(static_cast<std::size_t>(wire.size()));
@@ -85,8 +94,7 @@ Evaluation evaluate(Transport& wire, Network& network, const Dataset& test) {
     total.right += each.right;
     total.labels += each.labels;
   }
-  const auto labels = static_cast<double>(std::max<std::uint64_t>(total.labels, 1));
-  return {total.loss / labels, static_cast<double>(total.right) / labels};
+  return means(total);
 }
 
 }  // namespace thinwire::trainer

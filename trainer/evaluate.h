@@ -22,5 +22,7 @@ torch::Tensor loss_of(Network& network, const BatchTensors& batch);
 // The test set is dealt out to the workers, each of which uses its own replica; all ranks get the
 // result over the whole set.
 Evaluation evaluate(Transport& wire, Network& network, const Dataset& test);
+// One replica on the whole set, without a word to the others.
+Evaluation evaluate_alone(Network& network, const Dataset& test);
 
 }  // namespace thinwire::trainer

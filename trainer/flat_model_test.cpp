@@ -72,6 +72,7 @@ class Recorder final : public Transport {
   Received do_wait(const Pending& pending, Seconds) override { return inner_.wait(pending); }
   void do_cancel() noexcept override {}
   std::unique_ptr<Transport> do_lane() override { return nullptr; }
+  std::unique_ptr<Transport> do_twin() override { return nullptr; }
 
   Transport& inner_;
 };

@@ -8,23 +8,17 @@
 #include "thinwire/collective.h"
 #include "trainer/checkpoint.h"
 #include "trainer/compute_threads.h"
+#include "trainer/counters.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
+#include "trainer/meetings.h"
 #include "trainer/models/network.h"
 #include "trainer/schedule.h"
 #include "trainer/sgd.h"
-#include "trainer/stragglers.h"
 
 namespace thinwire::trainer {
 namespace {
-
-// What a rank carries through a run besides the model; part of its checkpoints.
-struct Counters {
-  double time = 0;  // seconds of training before this process, of resumed runs
-  double compute = 0, codec = 0, wire = 0;
-  std::uint64_t bytes_sent = 0, samples = 0, skipped = 0;
-};
 
 // Losses since the workers last met, weighted by examples.
 struct LossSum {
@@ -76,6 +70,9 @@ SessionOptions session_options(const TrainOptions& options, const DataPair& data
   session.run.steps = options.steps;
   session.run.steps_per_epoch =
       static_cast<double>(total_steps(epoch, data.train->size(), options.batch, workers));
+  session.run.samples = static_cast<std::uint64_t>(
+      std::ceil(static_cast<double>(options.steps) * static_cast<double>(data.train->size()) /
+                session.run.steps_per_epoch));
   session.run.descent = options.descent;
   session.run.seed = options.seed;
   session.run.charge_codec = options.step_time == Seconds(0);
@@ -98,53 +95,60 @@ class Run {
 
   TrainResult run() {
     const std::uint64_t first = options_.resume ? resume() : start_anew();
-    session_.begin(model_.view(), first);
-    LoaderOptions reading{wire_.rank(), wire_.size(), options_.batch, options_.seed, first};
+    session_.begin(model_.view(), counters_.steps);
+    LoaderOptions reading{wire_.rank(), wire_.size(), options_.batch, options_.seed,
+                          counters_.steps};
     reading.ahead = batches_ahead(wire_);
     Loader loader(*data_.train, reading);
-    last_meeting_ = first;
+    last_meeting_ = counters_.steps;
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
     last_.step = first;
     last_.epoch = static_cast<double>(first) / steps_per_epoch_;
     start_ = wire_.now();
     bytes_before_ = wire_.traffic().bytes_sent;
-    while (session_.step() < options_.steps) {
+    Meetings meetings(first, options_.steps, options_.eval_every,
+                      options_.out.empty() ? 0 : options_.save_every);
+    while (!meetings.over()) {
       step(loader.next());
-      const std::uint64_t done = session_.step();
-      const bool last = done == options_.steps;
-      const bool test = due(options_.eval_every, done) && !last;
-      const bool keep = !options_.out.empty() && (last || due(options_.save_every, done));
-      if (test || keep || last) meet();
-      if (test) evaluate();
-      if (keep) save();
+      while (const auto meeting = meetings.due(position())) {
+        meet();
+        if (meeting->test) test();
+        if (meeting->save && !options_.out.empty()) save(meeting->step);
+      }
     }
     return finish();
   }
 
  private:
-  static bool due(std::uint64_t every, std::uint64_t step) {
-    return every > 0 && step % every == 0;
+  bool free_running() const { return session_.pace() == Pace::free; }
+  bool in_lockstep() const { return session_.pace() == Pace::lockstep; }
+
+  // How far all workers are, in steps.
+  double position() const {
+    if (!free_running()) return static_cast<double>(session_.step());
+    return static_cast<double>(session_.global_samples()) * steps_per_epoch_ /
+           static_cast<double>(data_.train->size());
   }
 
   void step(const Batch& batch) {
     const Counters before = counters_now();
     StepReport report;
     report.loss = compute(batch);
-    const double epoch = static_cast<double>(session_.step()) / steps_per_epoch_;
-    report.learning_rate =
-        schedule_.rate(epoch, static_cast<double>(options_.steps) / steps_per_epoch_);
+    report.learning_rate = schedule_.rate(position() / steps_per_epoch_,
+                                          static_cast<double>(options_.steps) / steps_per_epoch_);
     if (session_.after_backward(model_.view())) {
       sgd_.step(model_.params(), model_.grads(), static_cast<float>(report.learning_rate));
     }
-    session_.after_step(model_.view());
-    counters_.samples += batch.global_examples;
+    session_.after_step(model_.view(), {batch.examples, report.learning_rate});
+    counters_.samples += free_running() ? batch.examples : batch.global_examples;
+    ++counters_.steps;
     losses_.loss += report.loss * static_cast<double>(batch.examples);
     losses_.examples += static_cast<double>(batch.examples);
     if (wire_.rank() == 0) tell(report, before);
   }
 
-  // Gradients of this worker's batch, weighted so that their mean over the workers is the gradient
-  // of the global batch. Returns the loss. Takes as long as the options say.
+  // Gradients of this worker's batch, in lockstep weighted so that their mean over the workers is
+  // the gradient of the global batch. Returns the loss. Takes as long as the options say.
   double compute(const Batch& batch) {
     const Seconds start = wire_.now();
     const auto real_start = std::chrono::steady_clock::now();
@@ -155,8 +159,9 @@ class Run {
       network_->random = {options_.seed, session_.step(), static_cast<std::uint64_t>(wire_.rank())};
       const torch::Tensor mean = loss_of(*network_, to_tensors(batch, data_.train->shape()));
       loss = mean.item<double>();
-      const double weight = static_cast<double>(batch.examples) * wire_.size() /
-                            static_cast<double>(batch.global_examples);
+      const double weight = !in_lockstep() ? 1
+                                           : static_cast<double>(batch.examples) * wire_.size() /
+                                                 static_cast<double>(batch.global_examples);
       (weight == 1 ? mean : mean * weight).backward();
     }
     // In simulated time computing is free until it is charged; a straggler pays more.
@@ -181,6 +186,7 @@ class Run {
     now.time += (wire_.now() - start_).count();
     now.codec += session_.stats().codec.count();
     now.wire += session_.stats().wire.count();
+    now.wait += session_.stats().wait.count();
     now.bytes_sent += wire_.traffic().bytes_sent - bytes_before_;
     now.skipped += session_.stats().skipped_steps;
     return now;
@@ -189,15 +195,16 @@ class Run {
   void tell(StepReport& report, const Counters& before) {
     const Counters now = counters_now();
     report.step = session_.step();
-    report.steps = options_.steps;
-    report.epoch = static_cast<double>(report.step) / steps_per_epoch_;
+    report.steps = std::max(options_.steps, report.step);
+    report.epoch = position() / steps_per_epoch_;
     report.time = Seconds(now.time);
     report.compute = Seconds(now.compute - before.compute);
     report.codec = Seconds(now.codec - before.codec);
     report.wire = Seconds(now.wire - before.wire);
     report.bytes_sent = now.bytes_sent - before.bytes_sent;
     report.residual_ratio = session_.stats().residual_ratio;
-    report.samples_per_second = static_cast<double>(now.samples) / std::max(now.time, 1e-9);
+    const std::uint64_t samples = free_running() ? session_.global_samples() : now.samples;
+    report.samples_per_second = static_cast<double>(samples) / std::max(now.time, 1e-9);
     last_ = report;
     observer_.step(report);
   }
@@ -212,9 +219,21 @@ class Run {
       total.examples += each.examples;
     }
     const std::uint64_t first = std::exchange(last_meeting_, session_.step()) + 1;
-    if (wire_.rank() == 0) {
-      observer_.met({first, last_meeting_, total.loss / std::max(total.examples, 1.0)});
+    if (wire_.rank() == 0 && total.examples > 0) {
+      observer_.met({first, last_meeting_, total.loss / total.examples});
     }
+  }
+
+  // What counts is the mean of all models; each worker goes on with its own.
+  void test() {
+    if (in_lockstep()) {
+      evaluate();
+      return;
+    }
+    const std::vector<float> own(model_.params().begin(), model_.params().end());
+    allreduce_mean(wire_, model_.params());
+    evaluate();
+    std::ranges::copy(own, model_.params().begin());
   }
 
   Evaluation evaluate() {
@@ -232,16 +251,18 @@ class Run {
     for (float& value : statistics) value /= static_cast<float>(wire_.size());
   }
 
-  void save() {
+  void save(std::uint64_t step) {
+    session_.settle(model_.view());
     Counters counters = counters_now();
     Payload strategy;
     session_.save(strategy);
-    const auto own = pack({{"statistics", std::as_bytes(model_.statistics())},
-                           {"counters", raw(counters)},
-                           {"strategy", strategy}});
+    auto own = pack({{"statistics", std::as_bytes(model_.statistics())},
+                     {"counters", raw(counters)},
+                     {"strategy", strategy}});
     const auto model = pack(
         {{"params", std::as_bytes(model_.params())}, {"velocity", std::as_bytes(sgd_.velocity())}});
-    store_.save(wire_, session_.step(), own, model, options_.keep);
+    if (!in_lockstep()) own.insert(own.end(), model.begin(), model.end());
+    store_.save(wire_, step, own, model, options_.keep);
   }
 
   std::uint64_t start_anew() {
@@ -258,11 +279,12 @@ class Run {
     const CheckpointStore::Loaded loaded = store_.load(wire_);
     unpack(loaded.own, "statistics", std::as_writable_bytes(model_.statistics()));
     unpack(loaded.own, "counters", raw(counters_));
-    if (wire_.rank() == 0) {
-      unpack(loaded.model, "params", std::as_writable_bytes(model_.params()));
-      unpack(loaded.model, "velocity", std::as_writable_bytes(sgd_.velocity()));
+    if (wire_.rank() == 0 || !in_lockstep()) {
+      const std::vector<Section>& from = in_lockstep() ? loaded.model : loaded.own;
+      unpack(from, "params", std::as_writable_bytes(model_.params()));
+      unpack(from, "velocity", std::as_writable_bytes(sgd_.velocity()));
     }
-    broadcast(wire_, std::as_writable_bytes(sgd_.velocity()));
+    if (in_lockstep()) broadcast(wire_, std::as_writable_bytes(sgd_.velocity()));
     session_.load(section(loaded.own, "strategy"));
     for (const std::string& note : loaded.notes) {
       const std::string text = fmt::format("rank {}: checkpoint of {}", wire_.rank(), note);
@@ -284,43 +306,34 @@ class Run {
 
   TrainResult finish() {
     TrainResult result;
-    result.replicas_identical = session_.replicas_identical(model_.view());
+    // In lockstep the replicas are the same already; if not, that must not be covered up.
+    const bool before = !in_lockstep() || session_.replicas_identical(model_.view());
+    std::vector<float> own;
+    if (!in_lockstep()) own.assign(model_.params().begin(), model_.params().end());
     session_.end(model_.view());
+    result.replicas_identical = before && session_.replicas_identical(model_.view());
     const Counters mine = counters_now();
+    const double worst = in_lockstep() ? 1 : worst_accuracy(own);
     result.test = evaluate();
-    result.accuracy_worst_worker = result.test.accuracy;
-
-    std::vector<Counters> all(static_cast<std::size_t>(wire_.size()));
-    allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-    const auto workers = static_cast<double>(wire_.size());
-    double fastest_wire = mine.wire;
-    std::vector<WorkerTimes> times;
-    for (const Counters& each : all) {
-      times.push_back({Seconds(each.compute), Seconds(each.wire)});
-      result.total = std::max(result.total, Seconds(each.time));
-      result.compute += Seconds(each.compute / workers);
-      result.codec += Seconds(each.codec / workers);
-      result.wait += Seconds(each.wire / workers);
-      result.bytes_sent += each.bytes_sent;
-      fastest_wire = std::min(fastest_wire, each.wire);
-    }
-    // The worker that comes last to each exchange only transfers; what the others spend beyond that
-    // is waiting for it.
-    result.wire = Seconds(fastest_wire);
-    result.wait -= result.wire;
-    result.stragglers = late_workers(times, result.total);
-    for (LateWorker& late : result.stragglers) late.host = wire_.host(late.rank);
-    result.steps = session_.step();
-    result.samples = mine.samples;
-    result.skipped_steps = mine.skipped;
+    result.accuracy_worst_worker = in_lockstep() ? result.test.accuracy : worst;
+    sum_counters(wire_, mine, session_.pace(), result);
+    result.consensus_distance = session_.stats().consensus_distance;
     result.residual_ratio = session_.stats().residual_ratio;
     result.figures = session_.figures();
     result.parameters = model_.layout().numel;
-    result.bytes_per_worker_step = static_cast<double>(result.bytes_sent) / workers /
-                                   std::max(1.0, static_cast<double>(result.steps));
     result.dense_bytes_per_worker_step =
         static_cast<double>(allreduce_bytes(model_.layout().numel, wire_.rank(), wire_.size()));
     return result;
+  }
+
+  // Of the models that the workers had before they became the same, each on the whole test set.
+  double worst_accuracy(std::span<float> own) {
+    std::ranges::swap_ranges(own, model_.params());
+    const double mine = evaluate_alone(*network_, *data_.test).accuracy;
+    std::ranges::swap_ranges(own, model_.params());
+    std::vector<double> all(static_cast<std::size_t>(wire_.size()));
+    allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    return std::ranges::min(all);
   }
 
   Transport& wire_;

@@ -97,7 +97,7 @@ struct TrainResult {
   double bytes_per_worker_step = 0;
   double dense_bytes_per_worker_step = 0;
   bool replicas_identical = false;
-  double consensus_distance = 0;  // L2 distance of the workers to their mean, before the end
+  double consensus_distance = 0;  // of the workers to their mean before the end; see Stats
   std::uint64_t skipped_steps = 0;
   double residual_ratio = 0;
   std::vector<Figure> figures;  // what the strategy says about itself

@@ -18,7 +18,7 @@ enum class Purpose : std::uint16_t {
   digits = 12,    // the built-in pictures
   dropout = 13,   // masks of units
   rounding = 20,  // of quantized gradients
-  blocks = 21,    // that Global RandK sends
+  places = 21,    // that Global RandK sends
   power = 22,     // starting vectors of PowerSGD
   peers = 23,     // whom a gossip reaches
 };

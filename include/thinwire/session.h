@@ -21,6 +21,12 @@ struct SessionOptions {
   LogSink log;
 };
 
+// What the optimizer's step took on this rank.
+struct StepTaken {
+  std::uint64_t samples = 0;  // examples of this worker
+  double learning_rate = 0;   // 0: not known
+};
+
 // One per rank; its hooks are called by all ranks in the same order.
 class Session {
  public:
@@ -28,12 +34,12 @@ class Session {
   Session(Transport& wire, const SessionOptions& options);
 
   // Before the first step, or the first after a resume (load() first). Rank 0's parameters reach
-  // all ranks.
+  // all ranks; but where models drift apart, each rank resumes with its own.
   void begin(ModelView model, std::uint64_t step);
   // After gradients were computed. False: this step must not be applied.
   [[nodiscard]] bool after_backward(ModelView model);
   // After the optimizer moved the parameters (or the step was skipped). Ends the step.
-  void after_step(ModelView model);
+  void after_step(ModelView model, const StepTaken& taken = {});
   // After the last step: all replicas are the same afterwards.
   void end(ModelView model);
 
@@ -41,6 +47,11 @@ class Session {
   // differs and the ranks that have another one than rank 0.
   void check_replicas(ModelView model);
   bool replicas_identical(ModelView model);
+
+  // A single worker is always in lockstep with itself.
+  Pace pace() const { return wire_.size() == 1 ? Pace::lockstep : strategy_->pace(); }
+  // At free pace: see Strategy.
+  std::uint64_t global_samples() const { return strategy_->global_samples(); }
 
   // What the optimizer has to do with the gradients that after_backward leaves.
   Descent remaining_descent() const {
@@ -53,19 +64,21 @@ class Session {
   const Stats& stats() const noexcept { return stats_; }
   Transport& wire() noexcept { return wire_; }
 
-  // The strategy's own state, for a checkpoint of this rank.
+  // The strategy's own state, for a checkpoint of this rank. All ranks settle() together before.
+  void settle(ModelView model);
   void save(Payload& out) const { strategy_->save(out); }
-  void load(Bytes in) { strategy_->load(in); }
+  void load(Bytes in);
 
  private:
   StepContext context(ModelView model) {
-    return {step_, model, wire_, stats_, false, options_.run, &options_.log};
+    return {step_, model, wire_, stats_, false, options_.run, &options_.log, 0, 0};
   }
 
   Transport& wire_;
   SessionOptions options_;
   std::unique_ptr<Strategy> strategy_;
   std::uint64_t step_ = 0;
+  bool resumed_ = false;
   Stats stats_;
 };
 

@@ -22,6 +22,7 @@ struct Stats {
   std::uint64_t steps = 0;
   std::uint64_t skipped_steps = 0;  // because of gradients that were not finite
   double residual_ratio = 0;        // of what is held back to the gradient, in L2 norms
+  double consensus_distance = 0;    // of the models to their mean before end() made them the same
   Seconds codec{0};                 // turning gradients into what is sent, and back
   Seconds wire{0};                  // exchanging it
   Seconds wait{0};                  // for a peer that was late, where a strategy can tell

@@ -24,9 +24,17 @@ struct Descent {
   bool nesterov = false;
 };
 
+// How far apart a strategy lets the workers be.
+enum class Pace {
+  lockstep,  // all take the same steps, and their models are the same after each of them
+  drifting,  // all take the same steps; their models are the same only now and then
+  free,      // each takes steps at its own speed, until all together have done enough
+};
+
 // The run that the steps are part of. 0: not known.
 struct RunPlan {
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0;    // of each worker, if all are equally fast
+  std::uint64_t samples = 0;  // of all workers together; a run at free pace ends with them
   double steps_per_epoch = 0;
   Descent descent = {};
   std::uint64_t seed = 1;  // of all that strategies draw; the same on every rank
@@ -45,6 +53,9 @@ struct StepContext {
   bool skip = false;
   RunPlan run = {};
   const LogSink* log = nullptr;  // may be missing
+  // What the step took on this rank; only after_step knows.
+  std::uint64_t samples = 0;
+  double learning_rate = 0;  // 0: not known
 
   void warn(std::string_view text) const {
     if (log != nullptr && *log) (*log)(LogLevel::warning, text);
@@ -64,8 +75,9 @@ struct Figure {
 // Makes the figures of one rank those of all, which call this together.
 void sum_figures(Transport& wire, std::vector<Figure>& figures);
 
-// Hooks run on the training thread, in the same order on every rank; only they touch model memory.
-// With one worker every strategy is plain SGD, bit for bit.
+// Hooks run on the training thread, in the same order on every rank (at free pace, the hooks of a
+// step not equally often); only they touch model memory. With one worker every strategy is plain
+// SGD, bit for bit.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -74,6 +86,13 @@ class Strategy {
   virtual void after_backward(StepContext&) {}  // may rewrite model.grads
   virtual void after_step(StepContext&) {}      // may move model.params
   virtual void end(StepContext&) {}             // once; afterwards all replicas are the same
+  // Before save(), by all ranks together: what is on its way arrives and becomes part of the state.
+  virtual void settle(StepContext&) {}
+
+  virtual Pace pace() const;
+  // At free pace, what all workers together have trained on. Every rank sees the same sequence of
+  // numbers, though not at the same time.
+  virtual std::uint64_t global_samples() const;
 
   // What is left for the optimizer to do after the exchange: a strategy may take over some of it,
   // for it has to happen before the selection. With one worker it takes nothing.

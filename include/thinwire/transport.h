@@ -108,6 +108,9 @@ class Transport {
   // Another stream between the same ranks, for another thread. Collective: the n-th call on each
   // rank gives the n-th lane.
   std::unique_ptr<Transport> lane();
+  // Another handle on this very lane, for a second thread: while one of them waits for whoever may
+  // send, the other sends. Two handles must not both receive. Not collective.
+  std::unique_ptr<Transport> twin();
 
   // The runtime's clock; on an imitated network, the clock that network runs by.
   virtual Seconds now() const { return runtime_.now(); }
@@ -145,6 +148,7 @@ class Transport {
   // After a failure: lets go of the memory of every operation that is still posted.
   virtual void do_cancel() noexcept = 0;
   virtual std::unique_ptr<Transport> do_lane() = 0;
+  virtual std::unique_ptr<Transport> do_twin() = 0;
 
   void check(int peer, Tag tag, bool any_allowed) const;
   // Calls the engine; whatever it throws ends this lane, worded for people.

@@ -23,6 +23,10 @@ std::unique_ptr<Strategy> make_strategy(std::string_view spec_text) {
 
 Descent Strategy::remaining(const Descent& asked, int) const { return asked; }
 
+Pace Strategy::pace() const { return Pace::lockstep; }
+
+std::uint64_t Strategy::global_samples() const { return 0; }
+
 std::vector<Figure> Strategy::figures() const { return {}; }
 
 void Strategy::save(Payload&) const {}

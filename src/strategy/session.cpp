@@ -30,7 +30,9 @@ Session::Session(Transport& wire, const SessionOptions& options)
 
 void Session::begin(ModelView model, std::uint64_t step) {
   step_ = step;
-  broadcast(wire_, std::as_writable_bytes(model.params));
+  if (!resumed_ || pace() == Pace::lockstep) {
+    broadcast(wire_, std::as_writable_bytes(model.params));
+  }
   StepContext now = context(model);
   strategy_->begin(now);
 }
@@ -43,21 +45,39 @@ bool Session::after_backward(ModelView model) {
   const std::string text = fmt::format(
       "a gradient of step {} is not finite; a smaller learning rate or a warm-up may help", step_);
   if (options_.nonfinite == NonFinite::stop) throw Error(text + " (--nonfinite stop)");
-  if (options_.log) options_.log(LogLevel::warning, text + "; the step is skipped on all ranks");
+  if (options_.log) {
+    const bool everywhere = pace() == Pace::lockstep;
+    options_.log(LogLevel::warning,
+                 fmt::format("{}; the step is skipped on {}", text,
+                             everywhere ? "all ranks" : fmt::format("rank {}", wire_.rank())));
+  }
   return false;
 }
 
-void Session::after_step(ModelView model) {
+void Session::after_step(ModelView model, const StepTaken& taken) {
   StepContext now = context(model);
+  now.samples = taken.samples;
+  now.learning_rate = taken.learning_rate;
   strategy_->after_step(now);
   ++step_;
   ++stats_.steps;
-  if (options_.check_every > 0 && step_ % options_.check_every == 0) check_replicas(model);
+  const bool due = options_.check_every > 0 && step_ % options_.check_every == 0;
+  if (due && pace() == Pace::lockstep) check_replicas(model);
 }
 
 void Session::end(ModelView model) {
   StepContext now = context(model);
   strategy_->end(now);
+}
+
+void Session::settle(ModelView model) {
+  StepContext now = context(model);
+  strategy_->settle(now);
+}
+
+void Session::load(Bytes in) {
+  strategy_->load(in);
+  resumed_ = true;
 }
 
 std::vector<Figure> Session::figures() {

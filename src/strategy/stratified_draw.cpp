@@ -28,7 +28,7 @@ void StratifiedDraw::at(std::uint64_t seed, std::uint64_t step,
       const std::size_t length = run_length(j);
       const std::uint64_t round = step / length;
       if (j == i || run_length(j - 1) != length)
-        random = philox(seed, round, i / 4, Purpose::blocks);
+        random = philox(seed, round, i / 4, Purpose::places);
       places[j] = begin(j) + (random[j % 4] + step) % length;
     }
   }

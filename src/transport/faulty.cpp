@@ -109,6 +109,9 @@ class Faulty final : public Transport {
   std::unique_ptr<Transport> do_lane() override {
     return std::make_unique<Faulty>(*this, inner_->lane());
   }
+  std::unique_ptr<Transport> do_twin() override {
+    return std::make_unique<Faulty>(*this, inner_->twin());
+  }
 
   FaultPlan plan_;
   Payload damaged_;

@@ -231,6 +231,9 @@ class GlooTransport final : public Transport {
   std::unique_ptr<Transport> do_lane() override {
     return std::make_unique<GlooTransport>(*this, group_->next_lane());
   }
+  std::unique_ptr<Transport> do_twin() override {
+    return std::make_unique<GlooTransport>(*this, lane_);
+  }
 
   // A receive whose body is not posted yet.
   struct Lengthless {

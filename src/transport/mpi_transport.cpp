@@ -94,18 +94,21 @@ MPI_Comm duplicate(MPI_Comm parent, const Collective& collective, std::atomic<bo
 
 MpiTransport::MpiTransport(MPI_Comm comm, int rank, std::vector<std::string> hosts,
                            std::atomic<bool>& stuck)
-    : Transport(rank, std::move(hosts), system_runtime()), comm_(comm), stuck_(stuck) {}
+    : Transport(rank, std::move(hosts), system_runtime()),
+      line_(std::make_shared<Line>(comm, stuck)),
+      stuck_(stuck) {}
 
-MpiTransport::MpiTransport(const MpiTransport& first, MPI_Comm comm)
-    : Transport(first, system_runtime()), comm_(comm), stuck_(first.stuck_) {}
+MpiTransport::MpiTransport(const MpiTransport& first, std::shared_ptr<Line> line)
+    : Transport(first, system_runtime()), line_(std::move(line)), stuck_(first.stuck_) {}
 
 // MPI_Comm_free is collective in the standard, though Open MPI and MPICH free locally. After a
 // failure the peers may not come, so the communicator is left to the end of the process; nor is its
 // number given to another lane, which late messages could then reach.
-MpiTransport::~MpiTransport() {
-  do_cancel();
-  if (!failed_ && !stuck_) MPI_Comm_free(&comm_);
+MpiTransport::Line::~Line() {
+  if (!failed && !stuck) MPI_Comm_free(&comm);
 }
+
+MpiTransport::~MpiTransport() { do_cancel(); }
 
 std::uint32_t MpiTransport::begin(Pending::Kind kind, int peer, Tag tag) {
   const std::uint32_t ticket = operations_.acquire();
@@ -128,7 +131,7 @@ std::uint32_t MpiTransport::do_post_send(int to, Tag tag, Bytes message) {
   for (std::size_t i = 0; i < operation.pieces.size() && !stuck_; ++i) {
     const Bytes piece = message.subspan(i * kPiece);
     const int code = MPI_Isend(piece.data(), static_cast<int>(std::min(piece.size(), kPiece)),
-                               MPI_BYTE, to, operation.tag, comm_, &operation.pieces[i]);
+                               MPI_BYTE, to, operation.tag, line_->comm, &operation.pieces[i]);
     if (code != MPI_SUCCESS) {
       lose(operation, code);
       break;
@@ -193,7 +196,7 @@ bool MpiTransport::match(Operation& operation) {
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
     const int source = operation.peer == kAnyRank ? MPI_ANY_SOURCE : operation.peer;
-    int code = MPI_Improbe(source, operation.tag, comm_, &found, &message, &status);
+    int code = MPI_Improbe(source, operation.tag, line_->comm, &found, &message, &status);
     if (code == MPI_SUCCESS && found == 0) return moved;
     if (code == MPI_SUCCESS) code = MPI_Get_count(&status, MPI_BYTE, &count);
     if (code != MPI_SUCCESS) return lose(operation, code);
@@ -276,9 +279,13 @@ Received MpiTransport::do_wait(const Pending& pending, Seconds timeout) {
 
 std::unique_ptr<Transport> MpiTransport::do_lane() {
   const std::string what = fmt::format("rank {} ({}): opening a lane", rank(), host(rank()));
-  const MPI_Comm comm = duplicate(comm_, {what, TransportError::Kind::deadline, timeout()}, stuck_,
-                                  [this] { match_all(); });
-  return std::unique_ptr<Transport>(new MpiTransport(*this, comm));
+  const MPI_Comm comm = duplicate(line_->comm, {what, TransportError::Kind::deadline, timeout()},
+                                  stuck_, [this] { match_all(); });
+  return std::unique_ptr<Transport>(new MpiTransport(*this, std::make_shared<Line>(comm, stuck_)));
+}
+
+std::unique_ptr<Transport> MpiTransport::do_twin() {
+  return std::unique_ptr<Transport>(new MpiTransport(*this, line_));
 }
 
 // A receive that has matched nothing is simply forgotten. A piece on its way cannot be taken back,
@@ -292,7 +299,7 @@ void MpiTransport::do_cancel() noexcept {
   Backoff backoff;
   for (Operation& operation : operations_) {
     if (operation.state == State::idle) continue;
-    failed_ = true;
+    line_->failed = true;
     let_end(operation, deadline, backoff);
     operation.state = State::idle;
   }

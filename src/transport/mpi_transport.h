@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <memory>
 
 #include "thinwire/transport.h"
 #include "transport/ticket_pool.h"
@@ -84,13 +85,23 @@ class MpiTransport final : public Transport {
   };
   using State = Operation::State;
 
-  MpiTransport(const MpiTransport& first, MPI_Comm comm);
+  // The communicator of a lane, and whether it can still be freed.
+  struct Line {
+    Line(MPI_Comm comm, std::atomic<bool>& stuck) : comm(comm), stuck(stuck) {}
+    ~Line();
+    MPI_Comm comm;
+    std::atomic<bool>& stuck;
+    std::atomic<bool> failed{false};
+  };
+
+  MpiTransport(const MpiTransport& first, std::shared_ptr<Line> line);
 
   std::uint32_t do_post_send(int to, Tag tag, Bytes message) override;
   std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) override;
   Received do_wait(const Pending& pending, Seconds timeout) override;
   void do_cancel() noexcept override;
   std::unique_ptr<Transport> do_lane() override;
+  std::unique_ptr<Transport> do_twin() override;
 
   std::uint32_t begin(Pending::Kind kind, int peer, Tag tag);
   bool match_all();
@@ -102,9 +113,8 @@ class MpiTransport final : public Transport {
   [[noreturn]] void raise(const Operation& operation);
   void let_end(Operation& operation, Seconds deadline, Backoff& backoff) noexcept;
 
-  MPI_Comm comm_;
+  std::shared_ptr<Line> line_;  // shared by the handles of a lane, which may outlive one another
   std::atomic<bool>& stuck_;
-  bool failed_ = false;
   TicketPool<Operation> operations_;
   std::vector<std::uint32_t> matching_;  // receives that still match pieces, oldest first
 };

@@ -206,6 +206,9 @@ class Shaped final : public Transport {
   std::unique_ptr<Transport> do_lane() override {
     return std::make_unique<Shaped>(*this, inner_->lane());
   }
+  std::unique_ptr<Transport> do_twin() override {
+    return std::make_unique<Shaped>(*this, inner_->twin());
+  }
 
   TicketPool<Operation> operations_;   // before inner_, which may still point to its envelopes
   std::vector<std::uint32_t> closed_;  // in the order posted

@@ -50,6 +50,9 @@ class Clocked final : public Transport {
   std::unique_ptr<Transport> do_lane() override {
     return std::make_unique<Clocked>(inner_->lane(), clock_);
   }
+  std::unique_ptr<Transport> do_twin() override {
+    return std::make_unique<Clocked>(inner_->twin(), clock_);
+  }
 
   RankClock& clock_;
   std::unique_ptr<Transport> inner_;

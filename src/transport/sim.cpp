@@ -141,6 +141,9 @@ class SimTransport final : public Transport {
   std::unique_ptr<Transport> do_lane() override {
     return std::make_unique<SimTransport>(*this, (*next_lane_)++);
   }
+  std::unique_ptr<Transport> do_twin() override {
+    return std::make_unique<SimTransport>(*this, lane_);
+  }
 
   Group& group_;
   std::shared_ptr<int> next_lane_;  // shared by the lanes of this rank

@@ -170,6 +170,9 @@ class ThreadsTransport final : public Transport {
   std::unique_ptr<Transport> do_lane() override {
     return std::make_unique<ThreadsTransport>(*this, (*next_lane_)++);
   }
+  std::unique_ptr<Transport> do_twin() override {
+    return std::make_unique<ThreadsTransport>(*this, lane_);
+  }
 
   std::shared_ptr<Group> group_;    // shared by all ranks
   std::shared_ptr<int> next_lane_;  // shared by the lanes of this rank

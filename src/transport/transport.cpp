@@ -187,6 +187,11 @@ std::unique_ptr<Transport> Transport::lane() {
   return do_lane();
 }
 
+std::unique_ptr<Transport> Transport::twin() {
+  if (failure_) std::rethrow_exception(failure_);
+  return do_twin();
+}
+
 std::unique_ptr<Task> Transport::launch(std::function<void()> work) {
   return runtime_.launch(std::move(work));
 }

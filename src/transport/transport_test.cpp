@@ -54,6 +54,7 @@ class Scripted final : public Transport {
   }
   void do_cancel() noexcept override { ++cancelled; }
   std::unique_ptr<Transport> do_lane() override { return nullptr; }
+  std::unique_ptr<Transport> do_twin() override { return nullptr; }
 };
 
 class Shell : public testing::Test {

@@ -1,0 +1,52 @@
+// What two workers do with each other's models when they gossip. No transport here: letters that
+// arrive are handed in, letters to be sent are handed out.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "strategy/letter.h"
+#include "thinwire/bytes.h"
+
+namespace thinwire {
+
+// A letter to be sent. It belongs to the exchange, which does not touch it while it is on its way.
+struct Dispatch {
+  int to = 0;
+  const Letter* letter = nullptr;
+};
+
+// arrived() is called by the task that receives, everything else by the training thread.
+class GossipExchange {
+ public:
+  virtual ~GossipExchange() = default;
+
+  virtual void begin(std::size_t numel) = 0;
+
+  // May take the letter's memory and leave other memory of that size in its place.
+  virtual void arrived(int from, const Letter::Contents& contents, Letter& letter) = 0;
+
+  // What arrived is merged into params. Answers go to `out`, unless letters are still on their way
+  // (`may_send` is false): then they are given another time.
+  struct Attended {
+    bool merged = false;
+    bool refused = false;  // what was begun came to nothing
+  };
+  virtual Attended attend(MutFloats params, bool may_send, std::vector<Dispatch>& out) = 0;
+
+  // Begins an exchange with `peer`, while no letter is on its way. False: not now.
+  virtual bool start(int peer, Floats params, std::vector<Dispatch>& out) = 0;
+
+  // Whether both sides get the other's model.
+  virtual bool mutual() const = 0;
+  // Of this worker's model in the mean of all, once nothing is on its way.
+  virtual double weight() const = 0;
+
+  virtual void save(ByteWriter& out) const = 0;
+  virtual void load(ByteReader& in) = 0;
+};
+
+std::unique_ptr<GossipExchange> make_push_sum();
+std::unique_ptr<GossipExchange> make_pair_swap();
+
+}  // namespace thinwire

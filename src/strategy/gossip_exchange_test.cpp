@@ -1,0 +1,305 @@
+// Push-sum and pairs on a network made of queues: letters take as long as they like, and those of
+// different workers overtake each other.
+#include "strategy/gossip_exchange.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <map>
+
+#include "thinwire/error.h"
+#include "thinwire/random.h"
+
+namespace thinwire {
+namespace {
+
+using Make = std::unique_ptr<GossipExchange> (*)();
+
+constexpr std::size_t kNumel = 3;
+
+struct Worker {
+  std::unique_ptr<GossipExchange> exchange;
+  std::vector<float> model;
+  bool refused = false;
+};
+
+class Town {
+ public:
+  Town(Make make, std::size_t workers, std::uint64_t seed) : workers_(workers) {
+    for (std::size_t w = 0; w < workers; ++w) {
+      workers_[w].exchange = make();
+      workers_[w].exchange->begin(kNumel);
+      for (std::size_t i = 0; i < kNumel; ++i) {
+        workers_[w].model.push_back(unit_float(philox(seed, w, i, Purpose::test)[0]));
+      }
+    }
+  }
+
+  std::size_t size() const { return workers_.size(); }
+  Worker& operator[](std::size_t w) { return workers_[w]; }
+
+  bool start(std::size_t from, std::size_t to) {
+    std::vector<Dispatch> out;
+    if (!idle(from)) return false;
+    const bool begun =
+        workers_[from].exchange->start(static_cast<int>(to), workers_[from].model, out);
+    post(from, out);
+    return begun;
+  }
+  void attend(std::size_t worker) {
+    std::vector<Dispatch> out;
+    const auto attended =
+        workers_[worker].exchange->attend(workers_[worker].model, idle(worker), out);
+    workers_[worker].refused |= attended.refused;
+    post(worker, out);
+  }
+  // The oldest letter from one to the other arrives. False if there is none.
+  bool deliver(std::size_t from, std::size_t to) {
+    auto& queue = streets_[{from, to}];
+    if (queue.empty()) return false;
+    Letter letter;
+    letter.reserve(kNumel);
+    std::ranges::copy(queue.front(), letter.room().begin());
+    const std::size_t bytes = queue.front().size();
+    queue.pop_front();
+    workers_[to].exchange->arrived(static_cast<int>(from), letter.read(bytes), letter);
+    return true;
+  }
+  // Everything arrives and is answered.
+  void settle() {
+    for (int pass = 0; pass < 3; ++pass) {
+      for (std::size_t from = 0; from < size(); ++from) {
+        for (std::size_t to = 0; to < size(); ++to) {
+          while (deliver(from, to)) {
+          }
+        }
+      }
+      for (std::size_t w = 0; w < size(); ++w) attend(w);
+    }
+  }
+  void move(std::size_t worker, float by) {
+    for (float& value : workers_[worker].model) value += by;
+  }
+
+  // Weights and weighted sums of all models, those in letters included.
+  double weight() const {
+    double sum = 0;
+    for (const Worker& worker : workers_) sum += worker.exchange->weight();
+    return sum;
+  }
+  double weighted_mean(std::size_t element) const {
+    double sum = 0;
+    for (const Worker& worker : workers_) {
+      sum += worker.exchange->weight() * static_cast<double>(worker.model[element]);
+    }
+    return sum / weight();
+  }
+  double mean(std::size_t element) const {
+    double sum = 0;
+    for (const Worker& worker : workers_) sum += worker.model[element];
+    return sum / static_cast<double>(size());
+  }
+  double spread() const {
+    double most = 0;
+    for (const Worker& worker : workers_) {
+      most = std::max(most, std::abs(static_cast<double>(worker.model[0]) -
+                                     static_cast<double>(workers_[0].model[0])));
+    }
+    return most;
+  }
+
+ private:
+  // A worker sends one batch after the other.
+  bool idle(std::size_t worker) const {
+    for (const auto& [ends, queue] : streets_) {
+      if (ends.first == worker && !queue.empty()) return false;
+    }
+    return true;
+  }
+  void post(std::size_t from, const std::vector<Dispatch>& letters) {
+    for (const Dispatch& each : letters) {
+      const Bytes bytes = each.letter->bytes();
+      streets_[{from, static_cast<std::size_t>(each.to)}].emplace_back(bytes.begin(), bytes.end());
+    }
+  }
+
+  std::vector<Worker> workers_;
+  std::map<std::pair<std::size_t, std::size_t>, std::deque<Payload>> streets_;
+};
+
+// Random events, letters delayed and out of order; then everything settles.
+void wander(Town& town, std::uint64_t seed, std::uint64_t events) {
+  for (std::uint64_t event = 0; event < events; ++event) {
+    const auto random = philox(seed, event, 1, Purpose::test);
+    const std::size_t from = random[1] % town.size(), to = random[2] % town.size();
+    if (random[0] % 4 == 0 && from != to) town.start(from, to);
+    if (random[0] % 4 == 1) town.attend(from);
+    if (random[0] % 4 >= 2) town.deliver(from, to);
+  }
+  town.settle();
+}
+
+TEST(PushSum, GivesHalfOfItsWeightAndMovesByTheShareOfWhatCame) {
+  Town town(make_push_sum, 2, 1);
+  const float a = town[0].model[0], b = town[1].model[0];
+  const double whole = town.weight();
+  EXPECT_TRUE(town.start(0, 1));
+  town.deliver(0, 1);
+  town.attend(1);
+  EXPECT_EQ(town[0].exchange->weight(), whole / 4);
+  EXPECT_EQ(town[1].exchange->weight(), whole * 3 / 4);
+  EXPECT_EQ(town[0].model[0], a) << "who tells does not move";
+  EXPECT_NEAR(town[1].model[0], b + (a - b) / 3, 1e-6);
+}
+
+// What waits in the inbox is merged with what comes, as if each had been merged on its own.
+TEST(PushSum, TheInboxCoalesces) {
+  Town at_once(make_push_sum, 5, 7), one_by_one(make_push_sum, 5, 7);
+  for (std::size_t from = 1; from < 5; ++from) {
+    for (Town* town : {&at_once, &one_by_one}) {
+      town->start(from, 0);
+      town->deliver(from, 0);
+    }
+    one_by_one.attend(0);
+  }
+  at_once.attend(0);
+  EXPECT_EQ(at_once[0].exchange->weight(), one_by_one[0].exchange->weight());
+  for (std::size_t i = 0; i < kNumel; ++i) {
+    EXPECT_NEAR(at_once[0].model[i], one_by_one[0].model[i], 1e-6);
+  }
+}
+
+TEST(PushSum, WhoBecomesTooLightIsSilentUntilToldSomething) {
+  Town town(make_push_sum, 2, 1);
+  int told = 0;
+  while (town.start(0, 1)) {
+    town.deliver(0, 1);
+    ASSERT_LT(++told, 64);
+  }
+  EXPECT_GT(told, 20);
+  EXPECT_GT(town[0].exchange->weight(), 0);
+  town.attend(1);
+  town.start(1, 0);
+  town.deliver(1, 0);
+  town.attend(0);
+  EXPECT_TRUE(town.start(0, 1));
+}
+
+RC_GTEST_PROP(PushSum, NoMassIsLostUnderDelayAndReordering, ()) {
+  const auto size = *rc::gen::inRange<std::size_t>(2, 10);
+  for (int schedule = 0; schedule < 20; ++schedule) {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    Town town(make_push_sum, size, seed);
+    const double weight = town.weight();
+    std::vector<double> before;
+    for (std::size_t i = 0; i < kNumel; ++i) before.push_back(town.weighted_mean(i));
+    wander(town, seed, 150);
+    RC_ASSERT(town.weight() == weight);
+    for (std::size_t i = 0; i < kNumel; ++i) {
+      RC_ASSERT(std::abs(town.weighted_mean(i) - before[i]) < 1e-5);
+    }
+  }
+}
+
+TEST(PushSum, WeightAndInboxSurviveACheckpoint) {
+  Town town(make_push_sum, 2, 5);
+  town.start(0, 1);
+  town.deliver(0, 1);
+  for (std::size_t w = 0; w < 2; ++w) {
+    Payload state;
+    ByteWriter writer(state);
+    town[w].exchange->save(writer);
+    ByteReader reader(state, "state");
+    const auto restored = make_push_sum();
+    restored->load(reader);
+    reader.expect_end();
+    restored->begin(kNumel);
+    std::vector<float> model = town[w].model;
+    std::vector<Dispatch> nothing;
+    restored->attend(model, true, nothing);
+    town.attend(w);
+    EXPECT_EQ(model, town[w].model);
+    EXPECT_EQ(restored->weight(), town[w].exchange->weight());
+  }
+}
+
+TEST(PairSwap, BothMoveHalfway) {
+  Town town(make_pair_swap, 2, 1);
+  const float a = town[0].model[0], b = town[1].model[0];
+  EXPECT_TRUE(town.start(0, 1));
+  town.deliver(0, 1);
+  town.attend(1);
+  town.move(0, 1.0f);  // meanwhile
+  town.deliver(1, 0);
+  town.attend(0);
+  EXPECT_NEAR(town[1].model[0], (a + b) / 2, 1e-6);
+  EXPECT_NEAR(town[0].model[0], (a + b) / 2 + 1, 1e-6);
+}
+
+TEST(PairSwap, TwoThatAskEachOtherHaveTheirAnswers) {
+  Town town(make_pair_swap, 2, 1);
+  const float middle = (town[0].model[0] + town[1].model[0]) / 2;
+  EXPECT_TRUE(town.start(0, 1));
+  EXPECT_TRUE(town.start(1, 0));
+  town.deliver(0, 1);
+  town.deliver(1, 0);
+  for (std::size_t w : {0u, 1u}) town.attend(w);
+  for (std::size_t w : {0u, 1u}) {
+    EXPECT_NEAR(town[w].model[0], middle, 1e-6);
+    EXPECT_FALSE(town[w].refused);
+  }
+  EXPECT_FALSE(town.deliver(0, 1) || town.deliver(1, 0)) << "no further letter";
+  EXPECT_TRUE(town.start(0, 1));
+}
+
+TEST(PairSwap, ACircleOfRequestsIsRefusedAndEnds) {
+  Town town(make_pair_swap, 3, 1);
+  for (std::size_t w = 0; w < 3; ++w) EXPECT_TRUE(town.start(w, (w + 1) % 3));
+  const double before = town.mean(0);
+  town.settle();
+  for (std::size_t w = 0; w < 3; ++w) EXPECT_TRUE(town[w].refused);
+  EXPECT_DOUBLE_EQ(town.mean(0), before);
+  EXPECT_TRUE(town.start(0, 1));
+}
+
+TEST(PairSwap, AnAnswerToNothingIsForeign) {
+  const auto exchange = make_pair_swap();
+  exchange->begin(kNumel);
+  Letter letter;
+  letter.write(Letter::Kind::reply, 0, std::vector<float>(kNumel));
+  EXPECT_THROW(exchange->arrived(1, letter.read(letter.bytes().size()), letter), WireError);
+}
+
+RC_GTEST_PROP(PairSwap, TheMeanStaysAndEveryExchangeEnds, ()) {
+  const auto size = *rc::gen::inRange<std::size_t>(2, 10);
+  for (int schedule = 0; schedule < 20; ++schedule) {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    Town town(make_pair_swap, size, seed);
+    std::vector<double> before;
+    for (std::size_t i = 0; i < kNumel; ++i) before.push_back(town.mean(i));
+    wander(town, seed, 200);
+    for (std::size_t i = 0; i < kNumel; ++i) {
+      RC_ASSERT(std::abs(town.mean(i) - before[i]) < 1e-5);
+    }
+    for (std::size_t w = 0; w < size; ++w) {
+      RC_ASSERT(town.start(w, (w + 1) % size));
+      town.settle();
+    }
+  }
+}
+
+TEST(Letter, RefusesForeignBytes) {
+  Letter letter;
+  letter.write(Letter::Kind::push, 5, std::vector<float>(kNumel, 1.0f));
+  const std::size_t bytes = letter.bytes().size();
+  EXPECT_EQ(letter.read(bytes).number, 5u);
+  EXPECT_EQ(letter.read(bytes).model.size(), kNumel);
+  for (std::size_t cut = 0; cut < bytes; ++cut) EXPECT_THROW(letter.read(cut), WireError);
+  letter.room()[0] ^= std::byte{1};
+  EXPECT_THROW(letter.read(bytes), WireError);
+}
+
+}  // namespace
+}  // namespace thinwire

@@ -1,0 +1,318 @@
+// Gossip as a whole, in simulated time.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "strategy/model_run.h"
+#include "thinwire/random.h"
+
+namespace thinwire {
+namespace {
+
+const char* const kSpecs[] = {
+    "gossip:kappa=0",
+    "gossip:kappa=0,peers=ring",
+    "gossip:kappa=0,peers=exp",
+    "gossip:kappa=0,exchange=pair",
+    "gossip:kappa=0,exchange=pair,peers=ring",
+    "gossip:kappa=0,exchange=pair,peers=exp",
+    "gossip:trigger=period,period=3",
+    "gossip:trigger=budget,budget=0.3",
+};
+
+class Gossip : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  }
+};
+
+float apart(int rank, std::size_t element) {
+  return unit_float(philox(3, static_cast<std::uint64_t>(rank), element, Purpose::test)[0]);
+}
+
+float noise(int rank, std::uint64_t step) {
+  const auto stream = static_cast<std::uint64_t>(rank);
+  return 0.1f * (unit_float(philox(5, stream, step, Purpose::test)[0]) - 0.5f);
+}
+
+// Different models that stand still: all that happens is gossip.
+ModelRun standing(const std::string& spec, int workers) {
+  ModelRun run;
+  run.spec = spec;
+  run.workers = workers;
+  run.start = apart;
+  run.network = Network{1e6, Seconds(1e-3)};
+  return run;
+}
+
+TEST_F(Gossip, EndsWithTheMeanOfAllModelsOnEveryRank) {
+  for (const char* spec : kSpecs) {
+    for (const int workers : {1, 2, 3, 4, 5, 8, 9}) {
+      const ModelRun run = standing(spec, workers);
+      const auto records = play(run);
+      EXPECT_TRUE(replicas_are_the_same(records)) << spec << ", " << workers;
+      for (std::size_t i = 0; i < run.numel; ++i) {
+        double mean = 0;
+        for (int rank = 0; rank < workers; ++rank)
+          mean += static_cast<double>(apart(rank, i)) / workers;
+        ASSERT_NEAR(records[0].params[i], mean, 1e-5) << spec << ", " << workers;
+      }
+    }
+  }
+}
+
+TEST_F(Gossip, BringsModelsTogether) {
+  for (const char* spec : {kSpecs[0], kSpecs[2], kSpecs[3], kSpecs[4], kSpecs[5], kSpecs[6]}) {
+    ModelRun run = standing(spec, 8);
+    run.steps = 200;
+    EXPECT_LT(play(run)[0].stats.consensus_distance, 0.02) << spec;
+    run.steps = 1;
+    EXPECT_GT(play(run)[0].stats.consensus_distance, 0.2) << spec;
+  }
+}
+
+TEST_F(Gossip, LosesNoMovementUnderDelay) {
+  for (const char* spec : kSpecs) {
+    for (const double bandwidth : {0.0, 1e6, 2e4}) {  // 2e4: a letter takes eight steps
+      ModelRun run;
+      run.spec = spec;
+      run.workers = 5;
+      run.steps = 60;
+      run.network = Network{bandwidth, Seconds(2e-3)};
+      run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+      run.seconds = [](int rank, std::uint64_t step) {
+        return 0.005 + 0.01 * std::abs(static_cast<double>(noise(rank, step + 1000))) + rank * 1e-3;
+      };
+      const auto records = play(run);
+      ASSERT_TRUE(replicas_are_the_same(records)) << spec;
+      if (std::string(spec).find("pair") == std::string::npos) continue;
+      double expected = 0.5;  // with pairs all models count the same
+      for (int rank = 0; rank < run.workers; ++rank) {
+        for (std::uint64_t step = 0; step < run.steps; ++step) {
+          expected += static_cast<double>(noise(rank, step)) / run.workers;
+        }
+      }
+      EXPECT_NEAR(records[0].params[7], expected, 1e-4) << spec << ", " << bandwidth;
+    }
+  }
+}
+
+TEST_F(Gossip, RepeatsBitForBit) {
+  ModelRun run;
+  run.spec = "gossip:kappa=3";
+  run.workers = 6;
+  run.steps = 150;
+  run.network = Network{1e5, Seconds(1e-3)};
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  const auto first = play(run), second = play(run);
+  EXPECT_EQ(first[0].params, second[0].params);
+  EXPECT_EQ(first[3].ended, second[3].ended);
+  EXPECT_EQ(figure(first, "fires"), figure(second, "fires"));
+}
+
+TEST_F(Gossip, KappaOfZeroIsGossipInEveryStep) {
+  ModelRun run;
+  run.spec = "gossip:kappa=0";
+  run.network = Network{1e8, Seconds(1e-4)};
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  ModelRun every = run;
+  every.spec = "gossip:trigger=period,period=1";
+  const auto adaptive = play(run), periodic = play(every);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(adaptive[rank].before_end, periodic[rank].before_end);
+  }
+  EXPECT_EQ(figure(adaptive, "messages_per_worker_step"), 1.0);
+  EXPECT_EQ(figure(adaptive, "interval_mean"), 1.0);
+}
+
+TEST_F(Gossip, AloneIsPlainSgd) {
+  for (const char* spec : kSpecs) {
+    ModelRun run;
+    run.spec = spec;
+    run.workers = 1;
+    run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+    float expected = 0.5f;
+    for (std::uint64_t step = 0; step < run.steps; ++step) expected += noise(0, step);
+    const auto records = play(run);
+    EXPECT_EQ(records[0].params[0], expected);
+    EXPECT_EQ(records[0].messages_sent, 0u);
+  }
+}
+
+TEST_F(Gossip, TellsLessTheLargerKappaIs) {
+  std::map<int, double> rates;
+  for (const int kappa : {2, 8, 32}) {
+    ModelRun run;
+    run.spec = "gossip:kappa=" + std::to_string(kappa);
+    run.steps = 600;
+    run.movement = [](int rank, std::uint64_t step, float) { return 0.01f + noise(rank, step); };
+    rates[kappa] = figure(play(run), "messages_per_worker_step");
+  }
+  EXPECT_GT(rates[2], 2 * rates[8]);
+  EXPECT_GT(rates[8], 2 * rates[32]);
+  EXPECT_GT(rates[32], 0);
+}
+
+TEST_F(Gossip, HoldsABudgetOfMessages) {
+  ModelRun run;
+  run.spec = "gossip:trigger=budget,budget=0.1";
+  run.steps = 3000;
+  run.movement = [](int rank, std::uint64_t step, float) { return 0.01f * noise(rank, step); };
+  EXPECT_NEAR(figure(play(run), "messages_per_worker_step"), 0.1, 0.015);
+}
+
+// A worker stands still for 5 s, in the middle of a step.
+TEST_F(Gossip, APausedWorkerStopsNobody) {
+  for (const char* spec : kSpecs) {
+    ModelRun run;
+    run.spec = spec;
+    run.steps = 100;
+    run.network = Network{1e7, Seconds(1e-4)};
+    run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+    run.seconds = [](int rank, std::uint64_t step) { return rank == 1 && step == 20 ? 5 : 0.01; };
+    const auto records = play(run);
+    EXPECT_NEAR(records[0].ended.back(), 1.0, 1e-6) << spec;
+    EXPECT_NEAR(records[1].ended.back(), 5.99, 1e-6) << spec;
+    EXPECT_TRUE(replicas_are_the_same(records)) << spec;
+  }
+}
+
+// Not only its training: one of its connections is silent.
+TEST_F(Gossip, AStalledConnectionStopsNobody) {
+  ModelRun run;
+  run.spec = "gossip:kappa=0";
+  run.steps = 100;
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  for (int operation = 10; operation < 40; operation += 7) {
+    run.fault = "stall:rank=1,at=" + std::to_string(operation) + ",seconds=5";
+    const auto records = play(run);
+    for (const ModelRecord& record : records) EXPECT_NEAR(record.ended.back(), 1.0, 1e-6);
+    EXPECT_TRUE(replicas_are_the_same(records));
+  }
+}
+
+TEST_F(Gossip, EndsWhenAllTogetherHaveDoneEnough) {
+  ModelRun run;
+  run.spec = "gossip:kappa=2";
+  run.steps = 100'000;
+  run.plan.samples = 1000;
+  run.samples_per_step = 2;
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  run.seconds = [](int rank, std::uint64_t) { return rank == 3 ? 0.05 : 0.01; };
+  const auto records = play(run);
+  std::uint64_t samples = 0;
+  for (const ModelRecord& record : records) {
+    samples += 2 * record.steps;
+    EXPECT_EQ(record.global_samples, records[0].global_samples);
+  }
+  EXPECT_GE(samples, 1000u);
+  EXPECT_LT(samples, 1100u);
+  EXPECT_NEAR(static_cast<double>(records[0].steps) / static_cast<double>(records[3].steps), 5,
+              0.5);
+  EXPECT_TRUE(replicas_are_the_same(records));
+}
+
+TEST_F(Gossip, GoesOnFromACheckpoint) {
+  for (const char* spec : {"gossip:kappa=2", "gossip:kappa=0,exchange=pair"}) {
+    ModelRun run = standing(spec, 4);
+    run.steps = 25;
+    run.network = Network{2e4, Seconds(1e-3)};  // letters are on their way most of the time
+    run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+    std::vector<Payload> states(4);
+    std::vector<std::vector<float>> models(4);
+    play(run, [&](Strategy& strategy, StepContext& context) {
+      if (context.step != 14) return;
+      strategy.settle(context);
+      const auto rank = static_cast<std::size_t>(context.wire.rank());
+      strategy.save(states[rank]);
+      models[rank].assign(context.model.params.begin(), context.model.params.end());
+    });
+    JoinOptions options;
+    options.size = 4;
+    std::vector<std::vector<float>> ends(4);
+    run_workers("sim", options, [&](Transport& wire) {
+      const auto rank = static_cast<std::size_t>(wire.rank());
+      const auto strategy = make_strategy(spec);
+      strategy->load(states[rank]);
+      const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
+      std::vector<float> grads(run.numel);
+      Stats stats;
+      ends[rank] = models[rank];
+      StepContext context{15, {ends[rank], grads, layout}, wire, stats};
+      strategy->begin(context);
+      strategy->end(context);
+    });
+    // Nothing that was on its way is missing.
+    double expected = 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      expected += apart(rank, 3) / 4;
+      for (std::uint64_t step = 0; step < 15; ++step)
+        expected += static_cast<double>(noise(rank, step)) / 4;
+    }
+    for (const auto& end : ends) EXPECT_EQ(end, ends[0]);
+    const double tolerance = std::string(spec).find("pair") == std::string::npos ? 0.3 : 1e-4;
+    EXPECT_NEAR(ends[0][3], expected, tolerance) << spec;
+  }
+}
+
+TEST_F(Gossip, AModelThatIsNotFiniteEndsTheRunOnAllRanks) {
+  ModelRun run;
+  run.spec = "gossip:kappa=4";
+  run.steps = 300;
+  run.movement = [](int rank, std::uint64_t step, float) {
+    return rank == 2 && step == 30 ? std::numeric_limits<float>::quiet_NaN() : 0.01f;
+  };
+  try {
+    play(run);
+    ADD_FAILURE() << "not noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("1 of 4 workers"), std::string::npos) << error.what();
+  }
+}
+
+// On every engine of this process, a worker that fails takes its background tasks with it, and the
+// others learn of it.
+TEST(GossipFailure, EndsTheRunSoon) {
+  for (const char* engine : {"threads", "sim"}) {
+    if (!has_engine(engine)) continue;
+    for (const char* spec : {"gossip:kappa=0", "gossip:kappa=0,exchange=pair"}) {
+      ModelRun run;
+      run.spec = spec;
+      run.engine = engine;
+      run.steps = 1'000'000;
+      run.seconds = [](int, std::uint64_t) { return 1e-4; };
+      const Seconds start = system_runtime().now();
+      try {
+        play(run, [](Strategy&, StepContext& context) {
+          if (context.wire.rank() == 1 && context.step == 20) throw Error("planned");
+        });
+        ADD_FAILURE() << "went on";
+      } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "planned");
+      }
+      EXPECT_LT((system_runtime().now() - start).count(), 20) << engine << ", " << spec;
+    }
+  }
+}
+
+TEST(GossipThreads, MixesAndAgreesWithRealThreads) {
+  for (const char* spec : kSpecs) {
+    ModelRun run = standing(spec, 4);
+    run.engine = "threads";
+    run.network.reset();
+    run.numel = 5000;
+    run.steps = 150;
+    run.seconds = [](int rank, std::uint64_t) { return 1e-4 * (1 + rank); };
+    const auto records = play(run);
+    EXPECT_TRUE(replicas_are_the_same(records)) << spec;
+    double mean = 0;
+    for (int rank = 0; rank < 4; ++rank) mean += apart(rank, 3) / 4;
+    EXPECT_NEAR(records[0].params[3], mean, 1e-5) << spec;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire

@@ -1,0 +1,105 @@
+// Push-sum (Kempe et al. 2003; GoSGD, Blot et al. 2016): every model has a weight. Who tells
+// another one keeps half of it and sends the other half along; who is told moves towards what it
+// got by the share of that weight. The sum of all weights never changes, and neither does the
+// weighted mean of all models, those on their way included. Nobody ever answers.
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+#include "strategy/gossip_exchange.h"
+#include "strategy/state.h"
+
+namespace thinwire {
+namespace {
+
+// Weights are integers, so that their sum is exact. A worker that tells others far more often than
+// it is told becomes too light to matter, and stays silent until it is told.
+constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
+constexpr std::uint64_t kLightest = std::uint64_t{1} << 8;
+
+double share(std::uint64_t part, std::uint64_t rest) {
+  return static_cast<double>(part) / static_cast<double>(part + rest);
+}
+
+void move_towards(MutFloats from, Floats to, double share) {
+  const auto part = static_cast<float>(share);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] += part * (to[i] - from[i]);
+}
+
+class PushSum final : public GossipExchange {
+ public:
+  void begin(std::size_t numel) override {
+    outbox_.reserve(numel);
+    inbox_.reserve(numel);
+    if (restored_.empty()) return;
+    prepare(restored_, numel, "inbox");
+    inbox_.write(Letter::Kind::push, 0, restored_);
+    restored_.clear();
+  }
+
+  // There is one place for all that comes: what cannot be merged yet is merged with each other.
+  void arrived(int, const Letter::Contents& contents, Letter& letter) override {
+    if (contents.kind != Letter::Kind::push || contents.number == 0) {
+      throw WireError("gossip by push-sum got a letter of another kind of exchange");
+    }
+    const std::uint64_t weight = contents.number;
+    const std::lock_guard lock(mutex_);
+    if (inbox_weight_ == 0) {
+      std::swap(inbox_, letter);
+    } else {
+      move_towards(inbox_.model(), contents.model, share(weight, inbox_weight_));
+    }
+    inbox_weight_ += weight;
+  }
+
+  Attended attend(MutFloats params, bool, std::vector<Dispatch>&) override {
+    const std::lock_guard lock(mutex_);
+    if (inbox_weight_ == 0) return {};
+    move_towards(params, inbox_.model(), share(inbox_weight_, weight_));
+    weight_ += std::exchange(inbox_weight_, 0);
+    return {true, false};
+  }
+
+  bool start(int peer, Floats params, std::vector<Dispatch>& out) override {
+    if (weight_ < kLightest) return false;
+    const std::uint64_t half = weight_ / 2;
+    weight_ -= half;
+    outbox_.write(Letter::Kind::push, half, params);
+    out.push_back({peer, &outbox_});
+    return true;
+  }
+
+  bool mutual() const override { return false; }
+  double weight() const override { return static_cast<double>(weight_); }
+
+  void save(ByteWriter& out) const override {
+    const std::lock_guard lock(mutex_);
+    out.put(weight_);
+    out.put(inbox_weight_);
+    put_floats(out, inbox_weight_ == 0 ? Floats() : inbox_.model());
+  }
+  void load(ByteReader& in) override {
+    weight_ = in.get<std::uint64_t>();
+    inbox_weight_ = in.get<std::uint64_t>();
+    restored_ = get_floats(in);
+    if (weight_ == 0 || (inbox_weight_ == 0) != restored_.empty()) {
+      throw WireError("the state of gossip has a model without weight, or a weight without model");
+    }
+  }
+
+ private:
+  std::uint64_t weight_ = kWhole;
+  Letter outbox_;
+  std::vector<float> restored_;
+
+  mutable std::mutex mutex_;  // of what follows
+  Letter inbox_;
+  std::uint64_t inbox_weight_ = 0;  // 0: empty
+};
+
+}  // namespace
+
+std::unique_ptr<GossipExchange> make_push_sum() { return std::make_unique<PushSum>(); }
+
+}  // namespace thinwire

@@ -1,0 +1,56 @@
+#include "trainer/counters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "thinwire/collective.h"
+#include "trainer/stragglers.h"
+
+namespace thinwire::trainer {
+namespace {
+
+void sum_times(std::span<const Counters> all, Pace pace, TrainResult& result) {
+  const auto workers = static_cast<double>(all.size());
+  double wire = 0, wait = 0, fastest_wire = all[0].wire;
+  for (const Counters& each : all) {
+    result.total = std::max(result.total, Seconds(each.time));
+    result.compute += Seconds(each.compute / workers);
+    result.codec += Seconds(each.codec / workers);
+    wire += each.wire / workers;
+    wait += each.wait / workers;
+    fastest_wire = std::min(fastest_wire, each.wire);
+  }
+  // The worker that comes last to each exchange only transfers; what the others spend beyond that
+  // is waiting for it. At free pace nobody comes last, and a strategy knows when it waits.
+  const bool meeting = pace != Pace::free;
+  result.wire = Seconds(meeting ? fastest_wire : wire);
+  result.wait = Seconds(meeting ? wire - fastest_wire : wait);
+}
+
+}  // namespace
+
+void sum_counters(Transport& wire, const Counters& mine, Pace pace, TrainResult& result) {
+  std::vector<Counters> all(static_cast<std::size_t>(wire.size()));
+  allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  sum_times(all, pace, result);
+
+  std::vector<WorkerTimes> times;
+  std::uint64_t steps = 0, samples = 0, skipped = 0;
+  for (const Counters& each : all) {
+    times.push_back({Seconds(each.compute), Seconds(each.wire)});
+    result.bytes_sent += each.bytes_sent;
+    steps += each.steps;
+    samples += each.samples;
+    skipped += each.skipped;
+  }
+  result.stragglers = late_workers(times, result.total);
+  for (LateWorker& late : result.stragglers) late.host = wire.host(late.rank);
+  const auto workers = static_cast<std::uint64_t>(wire.size());
+  result.steps = (steps + workers / 2) / workers;
+  result.samples = pace == Pace::free ? samples : mine.samples;
+  result.skipped_steps = pace == Pace::lockstep ? mine.skipped : skipped;
+  result.bytes_per_worker_step =
+      static_cast<double>(result.bytes_sent) / std::max(1.0, static_cast<double>(steps));
+}
+
+}  // namespace thinwire::trainer
