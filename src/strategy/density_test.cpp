@@ -16,7 +16,7 @@ DensityPlan plan(std::string_view keys) {
 
 TEST(Density, FallsExponentiallyOverFourEpochsOfALongRun) {
   const DensityPlan density = plan("");
-  const RunPlan run{10'000, 10};  // 5 % would be 500 steps
+  const RunPlan run{.steps = 10'000, .steps_per_epoch = 10};  // 5 % would be 500 steps
   EXPECT_DOUBLE_EQ(density.at(0, run), 0.25);
   EXPECT_NEAR(density.at(20, run), std::sqrt(0.25 * 0.001), 1e-12);
   EXPECT_GT(density.at(39, run), 0.001);
@@ -24,7 +24,7 @@ TEST(Density, FallsExponentiallyOverFourEpochsOfALongRun) {
 }
 
 TEST(Density, FallsOverFivePercentOfAShortRun) {
-  const RunPlan run{1000, 300};
+  const RunPlan run{.steps = 1000, .steps_per_epoch = 300};
   EXPECT_GT(plan("").at(49, run), 0.001);
   EXPECT_DOUBLE_EQ(plan("").at(50, run), 0.001);
 }
@@ -37,7 +37,7 @@ TEST(Density, HasNoWarmUpWithoutARunOrWhenAskedForNone) {
 
 TEST(Density, FollowsAListPerEpoch) {
   const DensityPlan density = plan(":density=0.002,warmup=0.25+0.0625+0.004");
-  const RunPlan run{1000, 10};
+  const RunPlan run{.steps = 1000, .steps_per_epoch = 10};
   EXPECT_DOUBLE_EQ(density.at(9, run), 0.25);
   EXPECT_DOUBLE_EQ(density.at(10, run), 0.0625);
   EXPECT_DOUBLE_EQ(density.at(29, run), 0.004);

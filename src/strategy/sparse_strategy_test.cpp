@@ -261,7 +261,8 @@ TEST(SparseStrategies, SelectsTheShareOfTheWarmUp) {
   StrategyRun run;
   run.spec = "gtopk:density=0.01,warmup=0.1+0.05";
   run.workers = 4;
-  run.plan = {3, 1, {}};
+  run.plan.steps = 3;
+  run.plan.steps_per_epoch = 1;
   const auto records = play(run);
   const auto changed = [&](std::size_t step) {
     return run.numel - static_cast<std::size_t>(std::count(records[0].grads[step].begin(),
