@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -19,6 +22,8 @@ using namespace thinwire;
 using kernel::kTile;
 
 constexpr std::size_t kBucket = 4096;
+constexpr std::size_t kPieceTiles = 3200;  // half a megabyte of codes
+constexpr std::uint32_t kWorkers = 4;
 
 struct Options {
   std::size_t numel = 25'000'000;
@@ -33,8 +38,9 @@ class Vector {
         values_(options.numel),
         residual_(options.numel),
         norms_((options.numel + kBucket - 1) / kBucket),
-        packed_((options.numel + kTile - 1) / kTile * kernel::packed_words(width())),
-        sums_(kTile) {
+        packed_(tiles() * kernel::packed_words(width())),
+        sums_(kPieceTiles * kTile),
+        wide_(tiles() * kernel::packed_words(sum_bits())) {
     cli::fill_laplace(values_, 1, 0);
   }
 
@@ -57,26 +63,31 @@ class Vector {
       out += kernel::packed_words(width());
     }
   }
+  // Piece by piece, as an owner does.
   void add_packed() {
     const std::uint32_t* in = packed_.data();
-    for (std::size_t begin = 0; begin < values_.size(); begin += kTile) {
-      kernel::unpack_add(in, width(), sums_.data());
+    for (std::size_t tile = 0; tile < tiles(); ++tile) {
+      kernel::unpack_add(in, width(), sums_.data() + tile % kPieceTiles * kTile);
       in += kernel::packed_words(width());
     }
   }
   void decode() {
     std::array<std::uint32_t, kTile> codes;
-    const std::uint32_t* in = packed_.data();
+    const std::uint32_t* in = wide_.data();
     for (std::size_t begin = 0; begin < values_.size(); begin += kTile) {
-      kernel::unpack(in, width(), codes.data());
-      kernel::dequantize(codes.data(), levels(), {1 / lattice(begin).inverse[0]}, 1, nullptr,
-                         tile(begin));
-      in += kernel::packed_words(width());
+      kernel::unpack(in, sum_bits(), codes.data());
+      kernel::dequantize(codes.data(), kWorkers * levels(), {1 / lattice(begin).inverse[0]}, 1,
+                         nullptr, tile(begin));
+      in += kernel::packed_words(sum_bits());
     }
   }
 
  private:
+  std::size_t tiles() const { return (options_.numel + kTile - 1) / kTile; }
   unsigned width() const { return options_.bits + 1; }
+  unsigned sum_bits() const {
+    return static_cast<unsigned>(std::bit_width(2 * kWorkers * levels()));
+  }
   std::uint32_t levels() const { return (1u << options_.bits) - 1; }
   MutFloats tile(std::size_t begin) {
     return MutFloats(values_).subspan(begin, std::min(kTile, values_.size() - begin));
@@ -90,7 +101,7 @@ class Vector {
 
   Options options_;
   std::vector<float> values_, residual_;
-  std::vector<std::uint32_t> norms_, packed_, sums_;
+  std::vector<std::uint32_t> norms_, packed_, sums_, wide_;
 };
 
 double seconds_of(const std::function<void()>& work) {

@@ -52,7 +52,8 @@ class Layers(torch.nn.Module):
     def __init__(self, numel, seed):
         super().__init__()
         layers, rest = divmod(numel, SIDE * SIDE)
-        shapes = [(SIDE, SIDE)] * layers + [(rest,)] * (rest > 0)
+        rows, bias = divmod(rest, SIDE)
+        shapes = [(SIDE, SIDE)] * layers + [(rows, SIDE)] * (rows > 0) + [(bias,)] * (bias > 0)
         self.params = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(s)) for s in shapes)
         random = torch.Generator().manual_seed(seed)
         self.gradients = [torch.randn(s, generator=random) for s in shapes]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/magnitude.h"
 #include "kernel/quantize_reference.h"
 #include "thinwire/random.h"
 
@@ -199,10 +200,11 @@ std::uint32_t highest_magnitude(Floats values) {
     m2 = hn::Max(m2, hn::And(hn::LoadU(kSigned, bits + i + 2 * lanes), mask));
     m3 = hn::Max(m3, hn::And(hn::LoadU(kSigned, bits + i + 3 * lanes), mask));
   }
-  std::int32_t out =
+  const std::int32_t out =
       hn::GetLane(hn::MaxOfLanes(kSigned, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
-  for (; i < values.size(); ++i) out = std::max(out, bits[i] & 0x7fffffff);
-  return static_cast<std::uint32_t>(out);
+  auto highest = static_cast<std::uint32_t>(out);
+  for (; i < values.size(); ++i) highest = std::max(highest, magnitude(values[i]));
+  return highest;
 }
 
 void find_fits(Floats values, const Lattice& lattice, std::uint64_t* fits) {

@@ -8,8 +8,9 @@
 // hundred steps gets a hundred gradients at once, and momentum on top of that, before the memory or
 // after it, diverges at learning rates at which this converges. Weight decay acts before the
 // memory.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
 
 #include "kernel/quantize.h"
 #include "kernel/topk_passes.h"
@@ -31,7 +32,7 @@ constexpr std::uint64_t kWatchEvery = 16;  // steps; two passes over memory each
 class GRandK final : public Strategy {
  public:
   explicit GRandK(Spec& spec)
-      : density_(DensityPlan::read(spec, 0.01)), mean_(Quantization::read(spec)) {
+      : density_(DensityPlan::read(spec, 0.01)), mean_(Quantization::read(spec, "256")) {
     static constexpr std::string_view kFeedback[] = {"on", "off"};
     feedback_ = spec.choice("feedback", kFeedback) == "on";
   }
@@ -43,8 +44,13 @@ class GRandK final : public Strategy {
   void begin(StepContext& context) override {
     if (context.wire.size() == 1) return;
     const Layout& layout = context.model.layout;
+    if (layout.numel > std::size_t{1} << 32) {
+      throw ConfigError(
+          fmt::format("grandk numbers up to 2^32 parameters; the model has {}", layout.numel));
+    }
     small_.find(layout, is_tiny);
-    mean_.begin(layout.numel, context.wire.size());
+    find_large(layout);
+    mean_.begin(large_numel_, context.wire.size());
     if (!feedback_) return;
     own_ = context.run.descent;
     prepare(residual_, layout.numel, "residual");
@@ -61,7 +67,6 @@ class GRandK final : public Strategy {
     std::uint32_t highest = 0;
     timed_codec(context, [&] {
       highest = kernel::highest_magnitude(model.grads);
-      small_.take(model, {}, own_.weight_decay);
       draw(context);
       gather(model);
     });
@@ -99,13 +104,35 @@ class GRandK final : public Strategy {
   }
 
  private:
+  // Elements of the flat buffers that are not small, in order.
+  struct Range {
+    std::size_t begin, size;
+  };
+
+  void find_large(const Layout& layout) {
+    large_.clear();
+    large_numel_ = 0;
+    for (const TensorSlot& tensor : layout.tensors) {
+      if (is_tiny(tensor)) continue;
+      large_.push_back({tensor.offset, tensor.numel()});
+      large_numel_ += tensor.numel();
+    }
+  }
+
   void draw(const StepContext& context) {
-    const std::size_t numel = context.model.layout.numel;
-    draw_ = StratifiedDraw(numel, density_.at(context.step, context.run));
-    places_.resize(draw_.count());
-    drawn_.resize(draw_.count());
-    if (feedback_) agreed_.resize(draw_.count());
+    const std::size_t count =
+        large_numel_ == 0 ? 0 : density_.count(large_numel_, context.step, context.run);
+    draw_ = StratifiedDraw(large_numel_, count);
+    places_.resize(count);
+    drawn_.resize(count);
+    if (feedback_) agreed_.resize(count);
     draw_.at(context.run.seed, context.step, places_);
+    // From places among the large elements to places among all.
+    std::size_t range = 0, before = 0;
+    for (std::uint32_t& place : places_) {
+      while (place >= before + large_[range].size) before += large_[range++].size;
+      place = static_cast<std::uint32_t>(place - before + large_[range].begin);
+    }
   }
 
   Accumulation accumulation(const ModelView& model) {
@@ -126,8 +153,9 @@ class GRandK final : public Strategy {
     }
   }
 
-  // Only what was drawn comes back; the rest waits.
+  // Only what was drawn, and the small tensors, come back; the rest waits.
   void put_aside(const ModelView& model) {
+    small_.take(model, residual_, own_.weight_decay);
     if (feedback_) {
       kernel::Found nothing;
       kernel::accumulate(accumulation(model), 0, model.grads.size(), kernel::kAboveAll, nothing);
@@ -139,12 +167,12 @@ class GRandK final : public Strategy {
   // If this fails, what was drawn is still in the residual.
   void exchange(StepContext& context) {
     try {
+      timed_wire(context, [&] { context.skip = !small_.exchange(context.wire); });
       if (feedback_) {
         mean_.exchange(context, drawn_, agreed_, QuantizedMean::Rounding::nearest);
       } else {
         mean_.exchange(context, drawn_, drawn_, QuantizedMean::Rounding::dithered);
       }
-      timed_wire(context, [&] { context.skip = !small_.exchange(context.wire); });
     } catch (...) {
       if (feedback_) small_.give_back(residual_);
       throw;
@@ -166,11 +194,13 @@ class GRandK final : public Strategy {
   QuantizedMean mean_;
   bool feedback_ = true;
   SmallTensors small_;
+  std::vector<Range> large_;
+  std::size_t large_numel_ = 0;
   Descent own_;                  // what of the optimizer's work is done here
   std::vector<float> residual_;  // what waits; empty without feedback
   // Of the step under way:
-  StratifiedDraw draw_{0, 1};
-  std::vector<std::uint64_t> places_;  // of the elements that are sent
+  StratifiedDraw draw_{0, 0};
+  std::vector<std::uint32_t> places_;  // of the elements that are sent
   std::vector<float> drawn_, agreed_;  // the elements; the mean of them
 };
 

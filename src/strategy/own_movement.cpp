@@ -10,12 +10,6 @@ namespace {
 
 double square(float value) { return static_cast<double>(value) * static_cast<double>(value); }
 
-double norm(Floats values) {
-  double sum = 0;
-  for (const float value : values) sum += square(value);
-  return std::sqrt(sum);
-}
-
 }  // namespace
 
 // The place within a stride varies, for layers have patterns of their own.

@@ -12,7 +12,7 @@ namespace {
 
 class Qsgd final : public Strategy {
  public:
-  explicit Qsgd(Spec& spec) : mean_(Quantization::read(spec)) {}
+  explicit Qsgd(Spec& spec) : mean_(Quantization::read(spec, "4096")) {}
 
   void begin(StepContext& context) override {
     if (context.wire.size() == 1) return;

@@ -11,7 +11,8 @@
 namespace thinwire {
 namespace {
 
-constexpr unsigned kMostBits = 16;
+constexpr unsigned kMostCodeBits = 12;
+constexpr unsigned kMostBits = 16;  // of a finer scale
 
 std::uint64_t whole_number(std::string_view key, std::string_view text) {
   std::uint64_t value = 0;
@@ -27,9 +28,11 @@ std::vector<unsigned> parse_scales(std::string_view text) {
   while (true) {
     const std::size_t plus = text.find('+');
     const std::uint64_t bits = whole_number("scales", text.substr(0, plus));
-    if (bits < 1 || bits > kMostBits || (!out.empty() && bits <= out.back())) {
+    const unsigned most = out.empty() ? kMostCodeBits : kMostBits;
+    if (bits < 1 || bits > most || (!out.empty() && bits <= out.back())) {
       throw ConfigError(fmt::format(
-          "scales: bits must rise, each from 1 to {}, like 4+8: {} does not fit", kMostBits, bits));
+          "scales: bits must rise, from 1 to {} (the first to {}), like 4+8: {} does not fit",
+          kMostBits, kMostCodeBits, bits));
     }
     out.push_back(static_cast<unsigned>(bits));
     if (plus == std::string_view::npos) break;
@@ -43,13 +46,13 @@ std::vector<unsigned> parse_scales(std::string_view text) {
 
 }  // namespace
 
-Quantization Quantization::read(Spec& spec) {
+Quantization Quantization::read(Spec& spec, std::string_view usual_bucket) {
   Quantization out;
-  out.bits = {static_cast<unsigned>(spec.integer("bits", 4, 1, 12))};
+  out.bits = {static_cast<unsigned>(spec.integer("bits", 4, 1, kMostCodeBits))};
   const std::string scales = spec.text("scales", "none", "none, or rising bits like 4+8");
   if (scales != "none") out.bits = parse_scales(scales);
   const std::string bucket =
-      spec.text("bucket", "4096", "a multiple of 256 elements that share a norm, or whole");
+      spec.text("bucket", usual_bucket, "a multiple of 256 elements that share a norm, or whole");
   if (bucket == "whole") {
     out.bucket_tiles = 0;
     return out;

@@ -15,7 +15,7 @@ struct Quantization {
   std::size_t bucket_tiles = 16;  // that share a norm; 0: all of them
 
   // Keys: bits, scales and bucket.
-  static Quantization read(Spec& spec);
+  static Quantization read(Spec& spec, std::string_view usual_bucket);
   std::uint32_t levels(std::size_t scale) const { return (1u << bits[scale]) - 1; }
 };
 

@@ -1,7 +1,6 @@
 #include "strategy/quantized_mean.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -50,7 +49,10 @@ std::array<float, kernel::kMostScales> QuantizedMean::steps_of(std::size_t tile,
   std::array<float, kernel::kMostScales> out{};
   if (lattice_of(tile).inverse[0] == 0) return out;
   for (std::size_t k = 0; k < quantization_.bits.size(); ++k) {
-    out[k] = static_cast<float>(static_cast<double>(norm) / (quantization_.levels(k) * workers));
+    const double codes = quantization_.levels(k) * workers;
+    out[k] = static_cast<float>(static_cast<double>(norm) / codes);
+    // Rounded up, the largest code of the largest norm would be infinite.
+    if (!std::isfinite(out[k] * static_cast<float>(codes))) out[k] = std::nextafter(out[k], 0.0f);
   }
   return out;
 }
@@ -145,7 +147,10 @@ void QuantizedMean::exchange(StepContext& context, MutFloats values, MutFloats m
   dither_ = {context.run.seed, context.step, static_cast<std::uint16_t>(turn),
              rounding == Rounding::nearest};
   elements_ += static_cast<double>(values.size());
-  if (values.empty()) return;
+  const auto buckets = std::span(norms_).first(norms_.size() - 1);
+  if (std::ranges::all_of(buckets, [](std::uint32_t norm) { return norm == 0; })) {
+    return static_cast<void>(std::ranges::fill(mean, 0.0f));  // as all ranks know
+  }
   if (many_scales()) agree_on_scales(context);
   if (words_are_cheaper()) return exchange_words(context);
   timed_wire(context, [&] { two_hop_.run(context.wire, count_pieces(), *this); });

@@ -23,6 +23,28 @@ std::vector<std::uint64_t> tensor_hashes(const ModelView& model) {
   return hashes;
 }
 
+// Ranks with other options would average what does not belong together, or wait for messages that
+// nobody sends.
+void check_options(Transport& wire, const SessionOptions& options, std::size_t numel) {
+  const RunPlan& run = options.run;
+  const std::string plan = fmt::format("{} {} {} {} {} {} {} {}", options.strategy, numel, run.seed,
+                                       run.steps, run.samples, run.descent.momentum,
+                                       run.descent.weight_decay, run.descent.nesterov);
+  const std::uint64_t mine = hash64(std::as_bytes(std::span(plan)));
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(wire.size()));
+  allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  std::vector<int> others;
+  for (int rank = 0; rank < wire.size(); ++rank) {
+    if (all[static_cast<std::size_t>(rank)] != all[0]) others.push_back(rank);
+  }
+  if (others.empty()) return;
+  throw ConfigError(
+      fmt::format("rank {}: ranks {} run with other options than rank 0 (strategy, model, seed, "
+                  "momentum, weight "
+                  "decay or length of the run). Start all ranks with the same command line.",
+                  wire.rank(), fmt::join(others, ", ")));
+}
+
 }  // namespace
 
 Session::Session(Transport& wire, const SessionOptions& options)
@@ -30,6 +52,7 @@ Session::Session(Transport& wire, const SessionOptions& options)
 
 void Session::begin(ModelView model, std::uint64_t step) {
   step_ = step;
+  check_options(wire_, options_, model.layout.numel);
   if (!resumed_ || pace() == Pace::lockstep) {
     broadcast(wire_, std::as_writable_bytes(model.params));
   }

@@ -2,17 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "thinwire/random.h"
 
 namespace thinwire {
-
-StratifiedDraw::StratifiedDraw(std::size_t numel, double density)
-    : numel_(numel),
-      count_(std::clamp<std::size_t>(
-          static_cast<std::size_t>(std::llround(density * static_cast<double>(numel))),
-          std::min<std::size_t>(1, numel), numel)) {}
 
 // Runs as equal as whole numbers allow.
 std::size_t StratifiedDraw::begin(std::size_t run) const noexcept {
@@ -21,7 +14,7 @@ std::size_t StratifiedDraw::begin(std::size_t run) const noexcept {
 }
 
 void StratifiedDraw::at(std::uint64_t seed, std::uint64_t step,
-                        std::span<std::uint64_t> places) const {
+                        std::span<std::uint32_t> places) const {
   for (std::size_t i = 0; i < count_; i += 4) {
     std::array<std::uint32_t, 4> random{};
     for (std::size_t j = i; j < std::min(i + 4, count_); ++j) {
@@ -29,7 +22,7 @@ void StratifiedDraw::at(std::uint64_t seed, std::uint64_t step,
       const std::uint64_t round = step / length;
       if (j == i || run_length(j - 1) != length)
         random = philox(seed, round, i / 4, Purpose::places);
-      places[j] = begin(j) + (random[j % 4] + step) % length;
+      places[j] = static_cast<std::uint32_t>(begin(j) + (random[j % 4] + step) % length);
     }
   }
 }

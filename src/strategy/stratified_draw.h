@@ -10,14 +10,12 @@ namespace thinwire {
 
 class StratifiedDraw {
  public:
-  // 0 < density <= 1; numel may be 0.
-  StratifiedDraw(std::size_t numel, double density);
+  // Draws `count` of numel elements in each step: 0 < count <= numel.
+  StratifiedDraw(std::size_t numel, std::size_t count) : numel_(numel), count_(count) {}
 
-  // How many elements a step sends.
-  std::size_t count() const noexcept { return count_; }
-  // Their places, rising. Every element of a run comes once before any comes again; where a run
-  // begins is drawn anew then.
-  void at(std::uint64_t seed, std::uint64_t step, std::span<std::uint64_t> places) const;
+  // Their places, rising; there is room for `count`. Every element of a run comes once before any
+  // comes again; where a run begins is drawn anew then.
+  void at(std::uint64_t seed, std::uint64_t step, std::span<std::uint32_t> places) const;
   // How many elements run number i has: one of them is sent.
   std::size_t run_length(std::size_t i) const noexcept { return begin(i + 1) - begin(i); }
 
