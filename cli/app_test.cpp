@@ -206,6 +206,7 @@ TEST(BenchAllreduce, RefusesNonsenseBeforeItStarts) {
   };
   refused({"--strategy", "dens"}, {"unknown strategy 'dens'", "'dense'"});
   refused({"--strategy", "dense:dtype=fp8"}, {"dtype=fp8", "fp32"});
+  refused({"--strategy", "gossip"}, {"--strategy gossip", "exchanges models"});
   refused({"--workers", "0"}, {"--workers 0"});
   refused({"--workers", "three"}, {"--workers", "three"});
   refused({"--numel", "0"}, {"--numel 0"});
