@@ -15,10 +15,11 @@ inline constexpr std::size_t kTile = 256;
 inline constexpr std::size_t kMostScales = 4;
 inline constexpr std::size_t kFitWords = kTile / 64;  // of one scale and tile
 
-// What t becomes when it is rounded: floor(t) + floor(t - floor(t) + u). With u = 1/2 that is the nearest integer. With u
-// random, uniform in [0, 1), it is t on average: stochastic rounding. u has 16 random bits, a
-// function of seed, step and element; `rotation`, in units of 2^-16, is added to them and wraps
-// around, so that ranks with different rotations err in different directions (Suresh et al. 2022).
+// What t becomes when it is rounded: floor(t) + floor(t - floor(t) + u). With u = 1/2 that is the
+// nearest integer. With u random, uniform in [0, 1), it is t on average: stochastic rounding. u has
+// 16 random bits, a function of seed, step and element; `rotation`, in units of 2^-16, is added to
+// them and wraps around, so that ranks with different rotations err in different directions (Suresh
+// et al. 2022).
 struct Dither {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
