@@ -82,6 +82,7 @@ class GTopK final : public SparseStrategy {
     const double rounds = butterfly.rounds() - (butterfly.folds() ? 1 : 0);
     return shape_ == Shape::tree ? 2 * rounds : rounds;
   }
+  double applied(int) const override { return 1; }
 
   void begin_step(StepContext& context, std::size_t k) {
     k_ = k;

@@ -58,12 +58,26 @@ void SparseStrategy::begin(StepContext& context) {
         "sparse strategies number up to 2^32 parameters; the model has {}", layout.numel));
   }
   if (context.wire.size() == 1) return;
+  warn_if_few_changes(context);
   if (small_dense_) small_.find(layout);
   tally_.begin(layout);
   const Descent own = own_part(context.run.descent);
   prepare(residual_, layout.numel, "residual");
   prepare(velocity_, own.momentum == 0 ? 0 : layout.numel, "velocity");
   prepare(small_.velocity(), own.momentum == 0 ? 0 : small_.numel(), "velocity of small tensors");
+}
+
+// A parameter that changes a few times in a whole run has hardly been trained, however exact the
+// method: ResNet-20 lost 14 points at 2.3 changes.
+void SparseStrategy::warn_if_few_changes(const StepContext& context) const {
+  constexpr double kEnough = 10;
+  const double per_density = static_cast<double>(context.run.steps) * applied(context.wire.size());
+  const double changes = per_density * density_.target();
+  if (context.wire.rank() != 0 || context.run.steps == 0 || changes >= kEnough) return;
+  context.warn(fmt::format(
+      "density {:g} over {} steps changes each parameter about {:.1f} times: expect less accuracy "
+      "than dense. Train longer, or use density={:.2g} or more",
+      density_.target(), context.run.steps, changes, std::min(1.0, kEnough / per_density)));
 }
 
 void SparseStrategy::after_backward(StepContext& context) {

@@ -37,6 +37,8 @@ class SparseStrategy : public Strategy {
   virtual void settle() = 0;
   // How many messages with all picks one worker sends.
   virtual double messages(int workers) const = 0;
+  // How many times k elements a step changes, at most.
+  virtual double applied(int workers) const = 0;
 
   const SparseFormat& format() const noexcept { return format_; }
   const Sparse& picks() const noexcept { return picks_; }  // values as on the wire
@@ -50,6 +52,7 @@ class SparseStrategy : public Strategy {
   void encode(const Sparse& entries, const SparseAddress& address, Payload& out);
 
  private:
+  void warn_if_few_changes(const StepContext& context) const;
   bool agree_finite(StepContext& context);
   bool is_dense_shorter(std::size_t numel, std::size_t k, int workers) const;
   void select(StepContext& context, std::size_t k);

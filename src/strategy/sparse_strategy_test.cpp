@@ -257,6 +257,32 @@ TEST(SparseStrategies, AllocateNothingAfterTheFirstStep) {
   }
 }
 
+// Warnings of a run on two workers that begins.
+std::vector<std::string> warnings(const std::string& spec, std::uint64_t steps) {
+  std::vector<std::string> out;
+  const LogSink log = [&](LogLevel, std::string_view text) { out.emplace_back(text); };
+  on_ranks(2, [&](Transport& wire) {
+    const Layout layout{{{"all", 0, {1000}}}, 1000};
+    std::vector<float> params(1000), grads(1000);
+    Stats stats;
+    StepContext context{0, {params, grads, layout}, wire, stats};
+    context.run.steps = steps;
+    if (wire.rank() == 0) context.log = &log;
+    make_strategy(spec)->begin(context);
+  });
+  return out;
+}
+
+TEST(SparseStrategies, WarnIfARunIsTooShortForItsDensity) {
+  const auto few = warnings("gtopk:density=0.001", 2346);
+  ASSERT_EQ(few.size(), 1u);
+  EXPECT_NE(few[0].find("about 2.3 times"), std::string::npos) << few[0];
+  EXPECT_NE(few[0].find("density=0.0043"), std::string::npos) << few[0];
+  EXPECT_TRUE(warnings("gtopk:density=0.01", 2346).empty());
+  EXPECT_TRUE(warnings("topk:density=0.001", 6000).empty());  // both workers' picks are applied
+  EXPECT_TRUE(warnings("gtopk", 0).empty());                  // a length that is not known
+}
+
 TEST(SparseStrategies, SelectsTheShareOfTheWarmUp) {
   StrategyRun run;
   run.spec = "gtopk:density=0.01,warmup=0.1+0.05";

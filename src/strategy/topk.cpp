@@ -86,6 +86,7 @@ class TopKByAllGather final : public SparseStrategy {
   }
 
   double messages(int workers) const override { return workers - 1; }
+  double applied(int workers) const override { return workers; }
 
   Payload message_, all_;
   std::vector<std::uint64_t> lengths_;
