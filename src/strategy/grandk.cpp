@@ -27,7 +27,6 @@ namespace thinwire {
 namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
-constexpr std::uint64_t kWatchEvery = 16;  // steps; two passes over memory each
 
 class GRandK final : public Strategy {
  public:

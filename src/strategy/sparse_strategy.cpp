@@ -14,7 +14,6 @@ namespace thinwire {
 namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
-constexpr std::uint64_t kWatchEvery = 16;  // steps; two passes over memory each
 
 double value_bytes(const SparseFormat& format) {
   return format.values == ValueCoding::bf16 ? 2 : 4;

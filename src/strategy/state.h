@@ -33,6 +33,9 @@ inline void expect_version(std::uint32_t version, std::uint32_t expected, std::s
       fmt::format("the state of {} has version {}, this build reads {}", what, version, expected));
 }
 
+// Steps between looks at the norm of what is held back: two passes over memory each.
+inline constexpr std::uint64_t kWatchEvery = 16;
+
 // L2.
 inline double norm(Floats values) {
   double sum = 0;
