@@ -17,7 +17,7 @@ class Qsgd final : public Strategy {
   void begin(StepContext& context) override {
     if (context.wire.size() == 1) return;
     small_.find(context.model.layout, is_tiny);
-    mean_.begin(context.model.layout.numel, context.wire.size());
+    mean_.begin(context.model.layout.numel, context.wire.size(), small_.numel());
   }
 
   void after_backward(StepContext& context) override {

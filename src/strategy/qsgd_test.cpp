@@ -192,6 +192,17 @@ TEST(Qsgd, ThresholdsThatAreTurnedBeatIndependentOnes) {
   }
 }
 
+// The largest values of their bucket need the coarse scale. The bias travels elsewhere, and the
+// zeros in its place say nothing about scales.
+TEST(Qsgd, CountsAsFineOnlyWhatItRounds) {
+  StrategyRun run;
+  run.spec = "qsgd:scales=2+6";
+  run.numel = 3010;
+  run.tensors = {{"weight", 0, {60, 50}}, {"bias", 3000, {10}}};
+  run.gradient = [](int, std::uint64_t, std::size_t i) { return i % 2 == 0 ? 1.0f : -1.0f; };
+  EXPECT_EQ(figure(play(run), "fine_share"), 0);
+}
+
 // --- Odd values.
 
 TEST(Qsgd, AnOutlierHarmsItsBucketAlone) {
@@ -336,8 +347,8 @@ TEST(Lanes, AllCodesAtTheirHighestAddUp) {
 TEST(Quantization, RefusesScalesAndBucketsThatMakeNoSense) {
   for (const std::string spec :
        {"qsgd:scales=8+4", "qsgd:scales=4", "qsgd:scales=4+x", "qsgd:scales=1+2+3+4+5",
-        "qsgd:bucket=100", "qsgd:bucket=0", "qsgd:bits=13", "qsgd:scales=4+17",
-        "grandk:feedback=maybe", "grandk:density=0"}) {
+        "qsgd:bucket=100", "qsgd:bucket=0", "qsgd:bits=13", "qsgd:bits=2,scales=4+8",
+        "qsgd:scales=4+17", "grandk:feedback=maybe", "grandk:density=0"}) {
     EXPECT_THROW(make_strategy(spec), ConfigError) << spec;
   }
 }

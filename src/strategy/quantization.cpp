@@ -11,6 +11,7 @@
 namespace thinwire {
 namespace {
 
+constexpr unsigned kUsualBits = 4;
 constexpr unsigned kMostCodeBits = 12;
 constexpr unsigned kMostBits = 16;  // of a finer scale
 
@@ -48,9 +49,16 @@ std::vector<unsigned> parse_scales(std::string_view text) {
 
 Quantization Quantization::read(Spec& spec, std::string_view usual_bucket) {
   Quantization out;
-  out.bits = {static_cast<unsigned>(spec.integer("bits", 4, 1, kMostCodeBits))};
+  const auto bits = static_cast<unsigned>(spec.integer("bits", kUsualBits, 1, kMostCodeBits));
+  out.bits = {bits};
   const std::string scales = spec.text("scales", "none", "none, or rising bits like 4+8");
-  if (scales != "none") out.bits = parse_scales(scales);
+  if (scales != "none") {
+    out.bits = parse_scales(scales);
+    if (bits != kUsualBits && bits != out.bits[0]) {
+      throw ConfigError(fmt::format("{}: scales={} begins with {} bits, and bits={} contradicts it",
+                                    spec.name(), scales, out.bits[0], bits));
+    }
+  }
   const std::string bucket =
       spec.text("bucket", usual_bucket, "a multiple of 256 elements that share a norm, or whole");
   if (bucket == "whole") {

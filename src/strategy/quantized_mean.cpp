@@ -66,8 +66,9 @@ MutFloats QuantizedMean::part(MutFloats of, std::size_t tile) {
   return of.subspan(begin, std::min(kTile, of.size() - begin));
 }
 
-void QuantizedMean::begin(std::size_t most_elements, int workers) {
+void QuantizedMean::begin(std::size_t most_elements, int workers, std::size_t absent) {
   workers_ = workers;
+  absent_ = absent;
   lanes_ = plan_lanes(quantization_, workers);
   const std::size_t most_tiles = (most_elements + kTile - 1) / kTile;
   norms_.reserve(most_tiles + 1);
@@ -110,8 +111,9 @@ void QuantizedMean::agree_on_scales(StepContext& context) {
         fine += static_cast<std::uint64_t>(std::popcount(fits_[fits_at(tile) + word]));
       }
     }
-    // All bits beyond the end are set.
-    fine_ += static_cast<double>(fine - (tiles() * kTile - values_.size()));
+    // All bits beyond the end are set, and those of zeros.
+    fine_ += static_cast<double>(fine - (tiles() * kTile - values_.size()) - absent_);
+    elements_ += static_cast<double>(values_.size() - absent_);
   });
 }
 
@@ -146,7 +148,6 @@ void QuantizedMean::exchange(StepContext& context, MutFloats values, MutFloats m
                     static_cast<std::uint32_t>(workers_);
   dither_ = {context.run.seed, context.step, static_cast<std::uint16_t>(turn),
              rounding == Rounding::nearest};
-  elements_ += static_cast<double>(values.size());
   const auto buckets = std::span(norms_).first(norms_.size() - 1);
   if (std::ranges::all_of(buckets, [](std::uint32_t norm) { return norm == 0; })) {
     return static_cast<void>(std::ranges::fill(mean, 0.0f));  // as all ranks know

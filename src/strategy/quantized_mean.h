@@ -17,8 +17,9 @@ class QuantizedMean : private TwoHop {
  public:
   explicit QuantizedMean(Quantization quantization) : quantization_(std::move(quantization)) {}
 
-  // Before the first step; ConfigError as above.
-  void begin(std::size_t most_elements, int workers);
+  // Before the first step; ConfigError as above. Of the values, `absent` are always 0, since they
+  // travel elsewhere.
+  void begin(std::size_t most_elements, int workers, std::size_t absent = 0);
 
   // All ranks learn the norms of their values, and whether anything is not finite anywhere: then
   // false. `outside` are the largest bits of |x| of what is not among the values. Nothing changes.
@@ -32,7 +33,7 @@ class QuantizedMean : private TwoHop {
   // dithered.
   void exchange(StepContext& context, MutFloats values, MutFloats mean, Rounding rounding);
 
-  // Of all elements so far, how many were told in a finer scale than the first.
+  // Of all elements so far but the absent ones, how many were told in a finer scale than the first.
   double fine() const noexcept { return fine_; }
   double elements() const noexcept { return elements_; }
   bool many_scales() const noexcept { return quantization_.bits.size() > 1; }
@@ -67,6 +68,7 @@ class QuantizedMean : private TwoHop {
   Quantization quantization_;
   LanePlan lanes_;
   int workers_ = 1;
+  std::size_t absent_ = 0;
   // Of the step under way:
   StepContext* context_ = nullptr;
   MutFloats values_, mean_;

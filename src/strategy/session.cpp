@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "thinwire/collective.h"
 #include "thinwire/hash.h"
@@ -68,11 +69,13 @@ bool Session::after_backward(ModelView model) {
   const std::string text = fmt::format(
       "a gradient of step {} is not finite; a smaller learning rate or a warm-up may help", step_);
   if (options_.nonfinite == NonFinite::stop) throw Error(text + " (--nonfinite stop)");
-  if (options_.log) {
+  // Where one is not finite, hundreds often follow: the 1st, 2nd, 4th, 8th, ... are told.
+  if (options_.log && std::has_single_bit(stats_.skipped_steps)) {
     const bool everywhere = pace() == Pace::lockstep;
     options_.log(LogLevel::warning,
-                 fmt::format("{}; the step is skipped on {}", text,
-                             everywhere ? "all ranks" : fmt::format("rank {}", wire_.rank())));
+                 fmt::format("{}; the step is skipped on {} ({} so far)", text,
+                             everywhere ? "all ranks" : fmt::format("rank {}", wire_.rank()),
+                             stats_.skipped_steps));
   }
   return false;
 }
