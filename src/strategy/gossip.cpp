@@ -22,7 +22,7 @@
 namespace thinwire {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 
 class Gossip final : public Strategy {
  public:

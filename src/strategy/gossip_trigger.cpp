@@ -12,6 +12,7 @@ namespace {
 constexpr double kMemory = 0.99;  // of the mean step length
 constexpr double kGain = 0.05;    // of the controller, on the logarithm of its threshold
 constexpr double kJump = 0.1;     // relative change of the learning rate that is told at once
+constexpr double kMostMomentum = 0.99;
 constexpr double kLowestLog = -30, kHighestLog = 10;
 
 }  // namespace
@@ -20,6 +21,10 @@ constexpr double kLowestLog = -30, kHighestLog = 10;
 void GossipTrigger::begin(const RunPlan& run) {
   if (options_.rule == Rule::period) return;
   warm_up_ = std::min(std::max<std::uint64_t>(30, run.steps / 100), run.steps / 20);
+  // Momentum makes steps alike. What one gradient moves the model in all is longer than a mean step
+  // of noisy gradients by this factor: in units of it, t steps of noise lead sqrt(t) far again.
+  const double momentum = std::min(static_cast<double>(run.descent.momentum), kMostMomentum);
+  alike_ = std::sqrt((1 + momentum) / (1 - momentum));
 }
 
 // A guard against noise, not against what was asked for.
@@ -33,7 +38,10 @@ void GossipTrigger::follow(double learning_rate) {
   if (rate_ > 0 && learning_rate > 0) {
     mean_step_ *= learning_rate / rate_;
     log_share_ += std::log(learning_rate / rate_);
-    jumped_ = jumped_ || std::abs(learning_rate - rate_) > kJump * rate_;
+    // A rate that changes that much again and again is the end of a smooth schedule, no jump.
+    const bool changed = std::abs(learning_rate - rate_) > kJump * rate_;
+    jumped_ = jumped_ || (changed && !changing_);
+    changing_ = changed;
   }
   rate_ = learning_rate;
 }
@@ -53,7 +61,7 @@ bool GossipTrigger::moved_enough(const OwnMovement& movement) {
   if (options_.rule == Rule::period) return interval_ >= options_.period;
   const bool by_change = options_.rule == Rule::change;
   if (!by_change && steps_ > warm_up_) calibrate(movement);
-  threshold_ = by_change ? options_.kappa * mean_step_ / mean_weight_
+  threshold_ = by_change ? options_.kappa * alike_ * mean_step_ / mean_weight_
                          : std::exp(log_share_) * movement.told_at();
   // Who stands still has nothing to tell, unless told to talk in every step.
   if (movement.length() == 0) return by_change && options_.kappa == 0;
@@ -109,7 +117,8 @@ void GossipTrigger::report(std::vector<Figure>& figures) const {
 void GossipTrigger::save(ByteWriter& out) const {
   for (const std::uint64_t number : {steps_, interval_}) out.put(number);
   for (const double number : {mean_step_, mean_weight_, log_share_, rate_}) out.put(number);
-  for (const bool flag : {retry_, jumped_, calibrated_}) out.put<std::uint8_t>(flag ? 1 : 0);
+  for (const bool flag : {retry_, jumped_, changing_, calibrated_})
+    out.put<std::uint8_t>(flag ? 1 : 0);
 }
 
 void GossipTrigger::load(ByteReader& in) {
@@ -117,7 +126,8 @@ void GossipTrigger::load(ByteReader& in) {
   for (double* number : {&mean_step_, &mean_weight_, &log_share_, &rate_}) {
     *number = in.get<double>();
   }
-  for (bool* flag : {&retry_, &jumped_, &calibrated_}) *flag = in.get<std::uint8_t>() != 0;
+  for (bool* flag : {&retry_, &jumped_, &changing_, &calibrated_})
+    *flag = in.get<std::uint8_t>() != 0;
 }
 
 }  // namespace thinwire

@@ -16,7 +16,7 @@ namespace thinwire {
 class GossipTrigger {
  public:
   enum class Rule {
-    change,  // the own movement is kappa times as long as a mean step
+    change,  // the own movement is that of kappa steps in one direction, or kappa² of noise
     budget,  // it exceeds a threshold that a controller sets to hold a rate of messages
     period,  // every so many steps, whatever happened
   };
@@ -54,6 +54,7 @@ class GossipTrigger {
 
   Options options_;
   std::uint64_t warm_up_ = 0;
+  double alike_ = 1;  // how much longer the mark of one gradient is than a mean step
   std::uint64_t steps_ = 0, interval_ = 0;  // so far, and since it last told
   double mean_step_ = 0, mean_weight_ = 0;  // a moving average, and by what to divide it
   double log_share_ = 0;                    // budget: of the threshold in the model's norm
@@ -62,6 +63,7 @@ class GossipTrigger {
   double threshold_ = 0;
   bool retry_ = false;                 // was due, and has not been told
   bool jumped_ = false;                // the learning rate has, and nobody was told since
+  bool changing_ = false;              // the learning rate, by as much, in the last step
   bool due_ = false, forced_ = false;  // in this step
   struct {
     double fires = 0, forced = 0, suppressed = 0;

@@ -25,6 +25,13 @@ class Walker {
     for (std::size_t i = 0; i < params_.size(); ++i) {
       params_[i] += drift + noise * (2 * unit_float(philox(7, steps_, i, Purpose::test)[0]) - 1);
     }
+    return moved(rate);
+  }
+  bool step(const std::vector<float>& by) {
+    for (std::size_t i = 0; i < params_.size(); ++i) params_[i] += by[i];
+    return moved(0.1);
+  }
+  bool moved(double rate) {
     ++steps_;
     movement_.stepped(params_);
     const bool due = trigger_.due(movement_, rate);
@@ -77,6 +84,22 @@ TEST(GossipTrigger, FiresAfterKappaSquaredStepsOfNoise) {
   EXPECT_NEAR(sum / static_cast<double>(intervals.size()), 16, 2);
 }
 
+// Momentum makes steps alike, and kappa would be reached by noise as soon as by progress.
+TEST(GossipTrigger, FiresAfterKappaSquaredStepsOfNoiseAlsoWithMomentum) {
+  RunPlan run;
+  run.descent.momentum = 0.9f;
+  Walker walker(change(8), run);
+  std::vector<float> velocity(50);
+  for (std::uint64_t step = 0; step < 6000; ++step) {
+    for (std::size_t i = 0; i < velocity.size(); ++i) {
+      const float noise = unit_float(philox(8, step, i, Purpose::test)[0]) - 0.5f;
+      velocity[i] = 0.9f * velocity[i] + 0.01f * noise;
+    }
+    walker.step(velocity);
+  }
+  EXPECT_NEAR(walker.figure("interval_mean"), 64, 16);
+}
+
 TEST(GossipTrigger, KappaOfZeroFiresInEveryStepAndAHugeOneOnlyWhenSilentForTooLong) {
   Walker always(change(0)), hardly(change(1e9));
   for (std::uint64_t step = 1; step <= 1000; ++step) {
@@ -122,6 +145,13 @@ TEST(GossipTrigger, TellsOfAJumpOfTheLearningRateAtOnce) {
   EXPECT_TRUE(walker.step(0.05f, 0, 0.01));
   EXPECT_EQ(walker.figure("forced"), 1);
   EXPECT_FALSE(walker.step(0.05f, 0, 0.01));
+}
+
+// The last steps of a cosine lower the rate by ever larger factors, and mean nothing by it.
+TEST(GossipTrigger, TellsOnceWhenTheRateGoesOnChanging) {
+  Walker walker(change(1e6));
+  for (int step = 0; step <= 100; ++step) walker.step(0.5f, 0, 0.001 * (101 - step));
+  EXPECT_EQ(walker.figure("forced"), 1);
 }
 
 TEST(GossipTrigger, WarmsUpInEveryStep) {

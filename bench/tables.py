@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Writes the measurements in bench/results/ into the tables of docs/results/.
+
+A page marks the place of a table:
+
+    <!-- table NAME -->
+    ... (what stands here is replaced)
+    <!-- end of table -->
+
+NAME is one of the functions below that are marked with @table. `bench/tables.py` rewrites all pages,
+`bench/tables.py --check` only says which would change (exit 1). A table without measurements stays as it is.
+"""
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLES = {}
+
+
+def table(function):
+    TABLES[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def lines(name):
+    path = ROOT / "bench/results" / f"{name}.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def markdown(header, rows):
+    out = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(out + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
+
+
+def seconds(value):
+    if value is None:
+        return ""
+    return f"{value:.3f} s" if value >= 1 else f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.1f} ms"
+
+
+def percent(accuracy):
+    return f"{accuracy * 100:.2f}"
+
+
+def count(value):
+    return f"{value:,.0f}"
+
+
+def factor(value):
+    return f"{value:.1f} x" if value < 20 else f"{value:.0f} x"
+
+
+def by(records, *keys):
+    """Records in groups of equal keys, in order of appearance."""
+    groups = {}
+    for record in records:
+        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
+    return groups
+
+
+# --- One exchange over a real wire.
+
+
+def netlab(name, rate_bits=1e9, names=None):
+    runs = by([{"program": line.get("program", line.get("strategy")), **line}
+               for line in lines(name) if "seconds_median" in line], "program")
+    rows, first = [], None
+    for (program,), group in runs.items():
+        median = statistics.median(run["seconds_median"] for run in group)
+        codec = [run["seconds_codec"] for run in group if run.get("seconds_codec")]
+        sent = group[0]["bytes_per_worker"]
+        first = first or median
+        rows.append([(names or {}).get(program, program), seconds(median), seconds(statistics.median(codec)) if codec else "",
+                     count(sent), f"{median * rate_bits / (8 * sent):.2f}", factor(first / median)])
+    return rows and markdown(["strategy", "step", "of it computing", "bytes per worker", "x wire time of its bytes", "against dense"], rows)
+
+
+@table
+def quantized_netlab():
+    return netlab("quantized-netlab")
+
+
+@table
+def sparse_netlab():
+    return netlab("sparse-netlab")
+
+
+# --- Accuracy after a training run.
+
+
+def seeds(record):
+    return int(re.search(r" seed (\d+)", record["run"]).group(1))
+
+
+def lenet(strategies, workers=(4,)):
+    wanted = [line for line in lines("convergence") if line["model"] == "lenet" and line["workers"] in workers]
+    groups = by(wanted, "workers", "strategy")
+    rows = []
+    for size in workers:
+        dense = groups.get((size, "dense"))
+        for strategy in strategies:
+            group = sorted(groups.get((size, strategy), []), key=seeds)
+            if not group or not dense:
+                continue
+            accuracies = [run["accuracy"] for run in group]
+            sent = statistics.mean(run["bytes_per_worker_step"] for run in group)
+            whole = statistics.mean(run["bytes_per_worker_step"] for run in dense)
+            rows.append([f"{strategy}", size, *[percent(a) for a in accuracies], *[""] * (3 - len(accuracies)),
+                         percent(statistics.mean(accuracies)), count(sent), factor(whole / sent)])
+    return rows and markdown(["strategy", "workers", "seed 1", "2", "3", "mean", "bytes per worker and step", "fewer than dense"], rows)
+
+
+@table
+def sparse_lenet():
+    spec = ":density=0.01"
+    return lenet(["dense", "topk" + spec, "gtopk" + spec, f"gtopk{spec},residual=paper", f"gtopk{spec},residual=absorb"], (4, 8))
+
+
+@table
+def quantized_lenet():
+    return lenet(["dense", "dense:dtype=bf16", "qsgd:bits=2", "qsgd", "qsgd:bits=6", "qsgd:scales=2+6", "qsgd:bits=2,bucket=whole",
+                  "qsgd:bucket=whole", "qsgd:scales=2+6,bucket=whole", "grandk", "powersgd", "powersgd:rank=2", "powersgd:rank=4"])
+
+
+def resnet20(strategies):
+    runs = {line["strategy"]: line for line in lines("convergence") if line["model"] == "resnet20"}
+    if "dense" not in runs:
+        return ""
+    whole = runs["dense"]["bytes_per_worker_step"]
+    return markdown(["strategy", "accuracy", "bytes per worker and step", "fewer than dense"],
+                    [[strategy, percent(runs[strategy]["accuracy"]), count(runs[strategy]["bytes_per_worker_step"]),
+                      factor(whole / runs[strategy]["bytes_per_worker_step"])] for strategy in strategies if strategy in runs])
+
+
+@table
+def sparse_resnet20():
+    return resnet20(["dense", "topk", "gtopk", "gtopk:residual=paper", "gtopk:density=0.01"])
+
+
+@table
+def quantized_resnet20():
+    return resnet20(["dense", "qsgd", "qsgd:bits=2", "qsgd:scales=2+6", "grandk"])
+
+
+# --- Models that are exchanged now and then.
+
+
+def asynchronous(group):
+    """Runs of a group of bench/training/asynchronous.sh."""
+    return [line for line in lines("asynchronous") if line["run"].startswith(group + " seed")]
+
+
+def kind(strategy):
+    """How a gossip is told apart in a table; the period of equal traffic differs from seed to seed."""
+    if strategy == "gossip:trigger=period":
+        return "every step"
+    if strategy.startswith("gossip:trigger=period,"):
+        return "fixed period of equal traffic"
+    return "by change (default)" if strategy == "gossip" else strategy
+
+
+def traffic(groups):
+    rows = []
+    for title, group in groups:
+        runs = by([{"kind": kind(run["strategy"]), **run} for run in asynchronous(group)], "kind")
+        for name in ("every step", "by change (default)", "fixed period of equal traffic"):
+            found = sorted(runs.get((name,), []), key=seeds)
+            often = runs.get(("every step",), [])
+            if not found or not often:
+                continue
+            sent = statistics.mean(run["bytes_per_worker_step"] for run in found)
+            whole = statistics.mean(run["bytes_per_worker_step"] for run in often)
+            accuracy = [run["accuracy"] for run in found]
+            rows.append([title, name, " ".join(percent(a) for a in accuracy), percent(statistics.mean(accuracy)), count(sent),
+                         f"{statistics.mean(run['detail']['interval_mean'] for run in found):.1f}", f"{100 * (1 - sent / whole):.1f} %",
+                         f"{statistics.mean(run['consensus_distance'] for run in found):.4f}"])
+    return rows and markdown(["", "gossip", "accuracy of the seeds", "mean", "bytes per worker and step", "steps between messages", "bytes saved",
+                              "consensus distance at the end"], rows)
+
+
+@table
+def gossip_traffic():
+    return traffic([("LeNet, 8 workers, sim", "lenet traffic sim 8"), ("LeNet, 4 workers, gloo", "lenet traffic gloo 4"),
+                    ("ResNet-20, 4 workers, gloo", "resnet20 traffic gloo 4")])
+
+
+@table
+def gossip_time():
+    rows = []
+    for network in ("1gbit", "100mbit"):
+        runs = asynchronous(f"lenet time {network},0.1ms sim 8")
+        for run in runs:
+            sent = run["bytes_per_worker_step"]
+            rows.append([network, kind(run["strategy"]), seconds(run["seconds"]), percent(run["accuracy"]), count(sent),
+                         seconds(reached(run, 0.98))])
+    return rows and markdown(["network", "", "time of the run", "accuracy", "bytes per worker and step", "time to 98 %"], rows)
+
+
+def reached(run, accuracy):
+    return next((time for time, found in run["curve"] if found >= accuracy), None)
+
+
+@table
+def lasgd_speed():
+    rows = []
+    for where, title in (("sim 8", "8, simulated"), ("sim 16", "16, simulated"), ("netlab 4", "4, netlab")):
+        for case in ("equal", "slow"):
+            for run in asynchronous(f"lenet {case} {where}"):
+                rows.append([title, "one 3 times slower" if case == "slow" else "equally fast", run["strategy"], percent(run["accuracy"]),
+                             seconds(run["seconds"]), seconds(reached(run, 0.98)), throughput(run, case == "slow")])
+    return rows and markdown(["workers", "", "strategy", "accuracy", "time of the run", "time to 98 %", "of the sum of the workers' own speeds"], rows)
+
+
+def throughput(run, slow):
+    """Samples per second, of what the workers would do alone: known where steps take a given time."""
+    if run["transport"] != "sim":
+        return ""
+    alone = (run["workers"] - (2 / 3 if slow else 0)) * (128 / run["workers"]) / 0.02
+    return f"{100 * run['samples'] / run['seconds'] / alone:.1f} %"
+
+
+# --- Pages.
+
+
+def fill(text):
+    def replace(match):
+        name = match.group(2)
+        if name not in TABLES:
+            sys.exit(f"tables.py: no table named {name}; there are {', '.join(sorted(TABLES))}")
+        body = TABLES[name]()
+        return match.group(0) if not body else f"{match.group(1)}\n{body}\n{match.group(4)}"
+
+    return re.sub(r"(<!-- table ([a-z0-9-]+) -->)(.*?)(<!-- end of table -->)", replace, text, flags=re.DOTALL)
+
+
+def main():
+    changed = []
+    for page in [*sorted((ROOT / "docs/results").glob("*.md")), ROOT / "README.md"]:
+        old = page.read_text()
+        new = fill(old)
+        if new == old:
+            continue
+        changed.append(page.relative_to(ROOT))
+        if "--check" not in sys.argv:
+            page.write_text(new)
+    for page in changed:
+        print(page)
+    sys.exit(1 if changed and "--check" in sys.argv else 0)
+
+
+if __name__ == "__main__":
+    main()
