@@ -197,8 +197,11 @@ class ParameterServer final : public SparseStrategy {
     ++steps_;
     picked_ += static_cast<double>(k_);
     for (std::size_t shard = 0; shard < memory_.shards(); ++shard) {
-      count_message(memory_.range(shard).size(), exchange_.pushes()[shard].entries.size(),
-                    exchange_.push_messages()[shard].size());
+      const std::size_t bytes = exchange_.push_messages()[shard].size();
+      if (bytes > 0) {  // none to the server on this rank
+        const std::size_t entries = exchange_.pushes()[shard].entries.size();
+        count_message(memory_.range(shard).size(), entries, bytes);
+      }
       const auto& united = exchange_.aggregates()[shard].entries.indices;
       united_ += static_cast<double>(united.size());
       look_up(united, memory_.mask(shard), [&](std::size_t, bool found) { repeated_ += found; });

@@ -75,6 +75,7 @@ TEST_P(PsMetrics, ReportTheBytesThatTheySend) {
       sent += static_cast<double>(records[std::size_t(rank)].bytes_sent);
       votes += static_cast<double>(allreduce_bytes(1, rank, 5));
     }
+    EXPECT_GT(figure(records, "bytes_per_coordinate"), 2);  // its value alone
     const double steps = static_cast<double>(run.steps);
     EXPECT_DOUBLE_EQ(figure(records, "bytes_up") + figure(records, "bytes_down"),
                      sent / steps - votes)
