@@ -78,7 +78,8 @@ void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& da
   require(flags.length.epochs >= 0, "--epochs: more than 0");
   require(lengths <= 1, "only one of --epochs, --steps and --samples");
   if (lengths == 0) flags.length.epochs = 3;
-  options.steps = total_steps(flags.length, data.train->size(), options.batch, workers);
+  options.steps = total_steps(flags.length, data.train->size(), options.batch,
+                              trainer::training_workers(options.session.strategy, workers));
 }
 
 int train(TrainFlags flags, Invocation& invocation) {

@@ -335,6 +335,8 @@ const Law kExchanges[] = {
     exchange_by("gtopk:density=0.05"),
     exchange_by("gtopk:density=0.05,shape=tree"),
     exchange_by("gtopk:density=0.05,residual=absorb"),
+    exchange_by("ps:density=0.05"),
+    exchange_by("ps:density=0.05,keep=1,servers=3"),
 };
 const Law kLaws[] = {
     {"order", 2, order},
@@ -353,6 +355,7 @@ const Law kLaws[] = {
     {"huge", 2, huge},
     {"collectives", 5, check_collectives},
     {"free_pace", 4, check_free_pace},
+    {"server", 4, check_server},
 };
 
 }  // namespace

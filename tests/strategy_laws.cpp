@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -14,6 +15,13 @@ namespace {
 
 constexpr std::size_t kNumel = 30'000;
 constexpr std::uint64_t kSteps = 60;
+
+void require_same(Transport& wire, Floats values, const char* spec) {
+  std::uint64_t bounds[2] = {hash64(std::as_bytes(values)), 0};
+  bounds[1] = ~bounds[0];
+  allreduce_max(wire, std::span(bounds));
+  if (bounds[0] != ~bounds[1]) throw std::runtime_error(fmt::format("{}: replicas differ", spec));
+}
 
 void train(Transport& wire, const char* spec, float movement) {
   const Layout layout{{{"all", 0, {kNumel}}}, kNumel};
@@ -40,10 +48,32 @@ void train(Transport& wire, const char* spec, float movement) {
   if (std::abs(params[kNumel / 2] - mean) > 1e-3) {
     throw std::runtime_error(fmt::format("{}: {} instead of {}", spec, params[kNumel / 2], mean));
   }
-  std::uint64_t bounds[2] = {hash64(std::as_bytes(std::span(params))), 0};
-  bounds[1] = ~bounds[0];
-  allreduce_max(wire, std::span(bounds));
-  if (bounds[0] != ~bounds[1]) throw std::runtime_error(fmt::format("{}: replicas differ", spec));
+  require_same(wire, params, spec);
+}
+
+// Every worker's gradient is 1, on every rank in another order of steps: after kSteps all of it has
+// come back or is held back.
+void serve(Transport& wire, const char* spec) {
+  const Layout layout{{{"all", 0, {kNumel}}}, kNumel};
+  std::vector<float> grads(kNumel), params(kNumel), sum(kNumel);
+  const auto strategy = make_strategy(spec);
+  Stats stats;
+  StepContext context{0, {params, grads, layout}, wire, stats};
+  strategy->begin(context);
+  for (; context.step < kSteps; ++context.step) {
+    const std::size_t shift = 17 * static_cast<std::size_t>(wire.rank());
+    for (std::size_t i = 0; i < kNumel; ++i) {
+      grads[i] = (i + shift) % kSteps == context.step ? 1.0f : 0.0f;
+    }
+    strategy->after_backward(context);
+    require_same(wire, grads, spec);
+    for (std::size_t i = 0; i < kNumel; ++i) sum[i] += grads[i];
+  }
+  strategy->end(context);
+  const double most = *std::ranges::max_element(sum), least = *std::ranges::min_element(sum);
+  if (least < 0 || most > 1 + 1e-6 || most < 0.5) {
+    throw std::runtime_error(fmt::format("{}: means from {} to {}", spec, least, most));
+  }
 }
 
 }  // namespace
@@ -55,6 +85,12 @@ void check_free_pace(Transport& wire) {
   train(wire, "gossip:trigger=period,period=3,exchange=pair", 0.01f);
   train(wire, "lasgd", 0.01f);
   train(wire, "lasgd:period=3,max=3", 0.01f);
+}
+
+void check_server(Transport& wire) {
+  serve(wire, "ps");
+  serve(wire, "ps:select=leader,servers=3");
+  serve(wire, "ps:select=mask,keep=1,servers=dedicated");
 }
 
 }  // namespace thinwire::laws

@@ -45,7 +45,8 @@ SparseState read_sparse_state(Bytes checkpoint) {
   for (auto* part : {&state.residual, &state.velocity, &state.small_velocity}) {
     *part = read_floats(reader);
   }
-  reader.expect_end();
+  const Bytes rest = reader.take(reader.left());
+  state.of_exchange.assign(rest.begin(), rest.end());
   return state;
 }
 
@@ -83,6 +84,7 @@ std::string SurvivorRank::lost() const {
   }
   const SparseState found = read_sparse_state(now), expected = accumulated();
   if (found == expected) return "";
+  if (found.of_exchange != expected.of_exchange) return spec_ + ": what a server withholds changed";
   return fmt::format(
       "{}: {} {} {}", spec_, difference("residual", found.residual, expected.residual),
       difference("velocity", found.velocity, expected.velocity),

@@ -12,6 +12,7 @@ namespace thinwire {
 // What a sparse strategy keeps between steps, read from its checkpoint.
 struct SparseState {
   std::vector<float> residual, velocity, small_velocity;
+  Payload of_exchange;  // what the exchange keeps: of ps, memory and the server's residual
   bool operator==(const SparseState&) const = default;
 };
 SparseState read_sparse_state(Bytes checkpoint);

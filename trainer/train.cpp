@@ -88,17 +88,20 @@ class Run {
         observer_(observer),
         network_(make_network(options.model, data.train->shape(), options.seed)),
         model_(*network_),
-        schedule_(Schedule::parse(options.lr_schedule, options.learning_rate, wire.size())),
-        session_(wire, session_options(options, data, wire.size())),
+        workers_(training_workers(options.session.strategy, wire.size())),
+        serves_(wire.rank() < wire.size() - workers_),
+        schedule_(Schedule::parse(options.lr_schedule, options.learning_rate, workers_)),
+        session_(wire, session_options(options, data, workers_)),
         sgd_(session_.remaining_descent(), model_.layout().numel),
         store_(checkpoints(options, model_.layout().numel, wire.rank(), wire.size())) {}
 
   TrainResult run() {
     const std::uint64_t first = options_.resume ? resume() : start_anew();
     session_.begin(model_.view(), counters_.steps);
-    LoaderOptions reading{wire_.rank(), wire_.size(), options_.batch, options_.seed,
-                          counters_.steps};
-    reading.ahead = batches_ahead(wire_);
+    const int worker = serves_ ? 0 : wire_.rank() - session_.first_worker();
+    LoaderOptions reading{worker, workers_, options_.batch, options_.seed, counters_.steps};
+    reading.serves = serves_;
+    reading.ahead = serves_ ? 0 : batches_ahead(wire_);
     Loader loader(*data_.train, reading);
     last_meeting_ = counters_.steps;
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
@@ -150,6 +153,7 @@ class Run {
   // Gradients of this worker's batch, in lockstep weighted so that their mean over the workers is
   // the gradient of the global batch. Returns the loss. Takes as long as the options say.
   double compute(const Batch& batch) {
+    if (serves_) return 0;
     const Seconds start = wire_.now();
     const auto real_start = std::chrono::steady_clock::now();
     model_.zero_grads();
@@ -160,7 +164,7 @@ class Run {
       const torch::Tensor mean = loss_of(*network_, to_tensors(batch, data_.train->shape()));
       loss = mean.item<double>();
       const double weight = !in_lockstep() ? 1
-                                           : static_cast<double>(batch.examples) * wire_.size() /
+                                           : static_cast<double>(batch.examples) * workers_ /
                                                  static_cast<double>(batch.global_examples);
       (weight == 1 ? mean : mean * weight).backward();
     }
@@ -247,8 +251,9 @@ class Run {
   void average_statistics() {
     const MutFloats statistics = model_.statistics();
     if (statistics.empty() || wire_.size() == 1) return;
+    if (serves_) std::ranges::fill(statistics, 0.0f);
     allreduce_sum(wire_, statistics);
-    for (float& value : statistics) value /= static_cast<float>(wire_.size());
+    for (float& value : statistics) value /= static_cast<float>(workers_);
   }
 
   void save(std::uint64_t step) {
@@ -342,6 +347,8 @@ class Run {
   const Observer& observer_;
   std::shared_ptr<Network> network_;
   FlatModel model_;
+  int workers_;  // that train; the ranks before them only serve
+  bool serves_;
   Schedule schedule_;
   Session session_;
   Sgd sgd_;
@@ -377,17 +384,6 @@ std::size_t check(const TrainOptions& options, const DataPair& data) {
 
 void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers) {
   checkpoints(options, parameters, rank, workers).check_resumable();
-}
-
-std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,
-                          int workers) {
-  if (length.steps > 0) return length.steps;
-  const double global = static_cast<double>(batch) * workers;
-  if (length.samples > 0) {
-    return static_cast<std::uint64_t>(std::ceil(static_cast<double>(length.samples) / global));
-  }
-  const double per_epoch = std::ceil(static_cast<double>(examples) / global);
-  return static_cast<std::uint64_t>(std::ceil(length.epochs * per_epoch));
 }
 
 std::vector<ModelHelp> model_list() {

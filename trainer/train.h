@@ -44,6 +44,9 @@ struct RunLength {
 };
 std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,
                           int workers);
+// Of so many ranks, those that train: a strategy may have some that only serve. ConfigError if its
+// spec is not valid.
+int training_workers(const std::string& strategy, int ranks);
 
 struct Evaluation {
   double loss = 0;      // mean over the whole test set

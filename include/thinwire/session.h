@@ -53,6 +53,9 @@ class Session {
   // At free pace: see Strategy.
   std::uint64_t global_samples() const { return strategy_->global_samples(); }
 
+  // Ranks below it only serve: they train on nothing, and call the hooks like everybody else.
+  int first_worker() const { return strategy_->first_worker(wire_.size()); }
+
   // What the optimizer has to do with the gradients that after_backward leaves.
   Descent remaining_descent() const {
     return strategy_->remaining(options_.run.descent, wire_.size());

@@ -94,6 +94,10 @@ class Strategy {
   // numbers, though not at the same time.
   virtual std::uint64_t global_samples() const;
 
+  // Ranks below this one compute no gradients: they only serve the others, whose mean it is that
+  // after_backward leaves. Their model is the same as everybody's.
+  virtual int first_worker(int ranks) const;
+
   // What is left for the optimizer to do after the exchange: a strategy may take over some of it,
   // for it has to happen before the selection. With one worker it takes nothing.
   virtual Descent remaining(const Descent& asked, int workers) const;

@@ -12,6 +12,7 @@
 
 #include "codec/rice.h"
 #include "codec/seal.h"
+#include "codec/values.h"
 #include "thinwire/bytes.h"
 
 namespace thinwire {
@@ -37,8 +38,6 @@ struct Header {
   std::uint64_t count = 0;
   std::uint32_t index_words = 0;
 };
-
-std::size_t value_bytes(ValueCoding coding) { return coding == ValueCoding::bf16 ? 2 : 4; }
 
 std::uint64_t raw_words(std::uint64_t count) { return (count + 1) / 2; }
 
@@ -77,30 +76,6 @@ void check_entries(const Sparse& entries, std::size_t numel) {
   if (entries.values.size() != entries.size() || !increase(indices, entries.size(), numel)) {
     throw std::invalid_argument("encode_sparse: the entries are not a sparse vector of numel");
   }
-}
-
-// --- Values.
-
-void store_values(ValueCoding coding, Floats values, std::byte* out) {
-  if (coding == ValueCoding::fp32) {
-    if (!values.empty()) std::memcpy(out, values.data(), values.size_bytes());
-    return;
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {  // rounded: the lower half is 0
-    const auto upper = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16);
-    std::memcpy(out + 2 * i, &upper, sizeof upper);
-  }
-}
-
-float load_value(ValueCoding coding, const std::byte* values, std::size_t i) {
-  if (coding == ValueCoding::fp32) {
-    float value;
-    std::memcpy(&value, values + 4 * i, sizeof value);
-    return value;
-  }
-  std::uint16_t upper;
-  std::memcpy(&upper, values + 2 * i, sizeof upper);
-  return std::bit_cast<float>(static_cast<std::uint32_t>(upper) << 16);
 }
 
 // The value that the elements without entry have. -0 is not it, so that it survives.

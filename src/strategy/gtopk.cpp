@@ -77,10 +77,10 @@ class GTopK final : public SparseStrategy {
     return finite;
   }
 
-  double messages(int workers) const override {
-    const Butterfly butterfly(0, workers);
+  double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
+    const Butterfly butterfly(0, ranks);
     const double rounds = butterfly.rounds() - (butterfly.folds() ? 1 : 0);
-    return shape_ == Shape::tree ? 2 * rounds : rounds;
+    return message_bytes(numel, k) * (shape_ == Shape::tree ? 2 * rounds : rounds);
   }
   double applied(int) const override { return 1; }
 

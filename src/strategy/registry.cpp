@@ -25,6 +25,8 @@ Descent Strategy::remaining(const Descent& asked, int) const { return asked; }
 
 Pace Strategy::pace() const { return Pace::lockstep; }
 
+int Strategy::first_worker(int) const { return 0; }
+
 std::uint64_t Strategy::global_samples() const { return 0; }
 
 std::vector<Figure> Strategy::figures() const { return {}; }

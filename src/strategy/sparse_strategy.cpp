@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codec/values.h"
+#include "strategy/entries.h"
 #include "strategy/phase_time.h"
 #include "strategy/state.h"
-#include "thinwire/bytes.h"
 #include "thinwire/collective.h"
 
 namespace thinwire {
@@ -15,26 +16,24 @@ namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
 
-double value_bytes(const SparseFormat& format) {
-  return format.values == ValueCoding::bf16 ? 2 : 4;
-}
-
 // The fewest bytes that `count` entries of any indices take, their values as they are.
 double entropy_bytes(const SparseFormat& format, std::size_t numel, std::size_t count) {
-  return index_entropy_bits(numel, count) / 8 + value_bytes(format) * static_cast<double>(count);
+  return index_entropy_bits(numel, count) / 8 +
+         static_cast<double>(count * value_bytes(format.values));
 }
 
 }  // namespace
 
-SparseStrategy::SparseStrategy(Spec& spec) : density_(DensityPlan::read(spec, 0.001)) {
+SparseStrategy::SparseStrategy(Spec& spec, const Choices& choices)
+    : density_(DensityPlan::read(spec, choices.density)) {
   static constexpr std::string_view kValues[] = {"bf16", "fp32"};
   static constexpr std::string_view kIndex[] = {"rice", "raw"};
   static constexpr std::string_view kMomentum[] = {"corrected", "plain"};
   static constexpr std::string_view kSmall[] = {"include", "dense"};
   format_.values = spec.choice("values", kValues) == "bf16" ? ValueCoding::bf16 : ValueCoding::fp32;
-  format_.index = spec.choice("index", kIndex) == "rice" ? IndexCoding::rice : IndexCoding::raw;
+  if (choices.index && spec.choice("index", kIndex) == "raw") format_.index = IndexCoding::raw;
   corrected_ = spec.choice("momentum", kMomentum) == "corrected";
-  small_dense_ = spec.choice("small", kSmall) == "dense";
+  small_dense_ = choices.small && spec.choice("small", kSmall) == "dense";
 }
 
 // Weight decay belongs to the local gradient, or it would act on parameters whose gradients are
@@ -61,8 +60,9 @@ void SparseStrategy::begin(StepContext& context) {
   if (small_dense_) small_.find(layout);
   tally_.begin(layout);
   const Descent own = own_part(context.run.descent);
-  prepare(residual_, layout.numel, "residual");
-  prepare(velocity_, own.momentum == 0 ? 0 : layout.numel, "velocity");
+  const std::size_t numel = contributes(context.wire) ? layout.numel : 0;
+  prepare(residual_, numel, "residual");
+  prepare(velocity_, own.momentum == 0 ? 0 : numel, "velocity");
   prepare(small_.velocity(), own.momentum == 0 ? 0 : small_.numel(), "velocity of small tensors");
 }
 
@@ -94,7 +94,14 @@ void SparseStrategy::after_backward(StepContext& context) {
   if (small_dense_) small_.take(model, residual_, own.weight_decay);
   const std::size_t k = density_.count(model.layout.numel, context.step, context.run);
   const bool dense = is_dense_shorter(model.layout.numel, k, context.wire.size());
-  timed_codec(context, [&] { dense ? select_all(context) : select(context, k); });
+  timed_codec(context, [&] {
+    if (!contributes(context.wire)) {
+      picks_.clear();
+      std::ranges::fill(model.grads, 0.0f);
+    } else {
+      dense ? select_all(context) : select(context, k);
+    }
+  });
   context.skip = !exchange_all(context, dense, k);
   timed_codec(context, [&] {
     if (dense) {
@@ -113,7 +120,7 @@ bool SparseStrategy::exchange_all(StepContext& context, bool dense, std::size_t 
   bool finite = true;
   try {
     if (dense) {
-      timed_wire(context, [&] { finite = allreduce_mean(context.wire, model.grads); });
+      finite = dense_mean(context);
     } else {
       finite = exchange(context, k);
     }
@@ -124,6 +131,26 @@ bool SparseStrategy::exchange_all(StepContext& context, bool dense, std::size_t 
     give_back(model);
     throw;
   }
+  return finite;
+}
+
+// Over the ranks that have a gradient. False if it is not finite.
+bool SparseStrategy::dense_mean(StepContext& context) const {
+  const MutFloats grads = context.model.grads;
+  const int ranks = context.wire.size(), servers = first_worker(ranks);
+  bool finite = true;
+  timed_wire(context, [&] {
+    if (servers == 0) {
+      finite = allreduce_mean(context.wire, grads);
+    } else {
+      allreduce_sum(context.wire, grads);
+    }
+  });
+  if (servers == 0) return finite;
+  timed_codec(context, [&] {
+    for (float& value : grads) value /= static_cast<float>(ranks - servers);
+    finite = all_finite(grads);
+  });
   return finite;
 }
 
@@ -142,37 +169,40 @@ void SparseStrategy::give_back(const ModelView& model) {
 // here, and not in the exchange.
 bool SparseStrategy::agree_finite(StepContext& context) {
   std::uint32_t finite = 0;
-  timed_codec(context, [&] { finite = all_finite(context.model.grads) ? 1 : 0; });
+  timed_codec(context, [&] {
+    finite = !contributes(context.wire) || all_finite(context.model.grads) ? 1 : 0;
+  });
   timed_wire(context, [&] { allreduce_and(context.wire, std::span(&finite, 1)); });
   return finite != 0;
 }
 
 // By what the messages hold on average, which is the same number on every rank.
-bool SparseStrategy::is_dense_shorter(std::size_t numel, std::size_t k, int workers) const {
+bool SparseStrategy::is_dense_shorter(std::size_t numel, std::size_t k, int ranks) const {
   if (k == numel) return true;
-  const double message = format_.index == IndexCoding::raw
-                             ? (4 + value_bytes(format_)) * static_cast<double>(k)
-                             : entropy_bytes(format_, numel, k);
-  return message * messages(workers) >= static_cast<double>(allreduce_bytes(numel, 0, workers));
+  return busiest_bytes(numel, k, ranks) >= static_cast<double>(allreduce_bytes(numel, 0, ranks));
+}
+
+double SparseStrategy::message_bytes(std::size_t numel, std::size_t k) const {
+  if (format_.index == IndexCoding::rice) return entropy_bytes(format_, numel, k);
+  return static_cast<double>((sizeof(std::uint32_t) + value_bytes(format_.values)) * k);
+}
+
+void SparseStrategy::pick(const StepContext&, const Accumulation& accumulation, std::size_t k,
+                          Sparse& picks) {
+  top_k_.select(accumulation, k, picks);
 }
 
 void SparseStrategy::select(StepContext& context, std::size_t k) {
   const ModelView& model = context.model;
   const Descent own = own_part(context.run.descent);
-  top_k_.select({model.grads, residual_, velocity_, own.weight_decay == 0 ? Floats() : model.params,
-                 own.momentum, own.weight_decay, own.nesterov},
-                k, picks_);
+  pick(context,
+       {model.grads, residual_, velocity_, own.weight_decay == 0 ? Floats() : model.params,
+        own.momentum, own.weight_decay, own.nesterov},
+       k, picks_);
   errors_.resize(picks_.size());
   round_to_wire(format_.values, picks_.values, errors_);
-  std::size_t kept = 0;
-  for (std::size_t j = 0; j < picks_.size(); ++j) {
-    residual_[picks_.indices[j]] = errors_[j];
-    if (picks_.values[j] == 0) continue;  // there was nothing else to pick
-    picks_.indices[kept] = picks_.indices[j];
-    picks_.values[kept++] = picks_.values[j];
-  }
-  picks_.indices.resize(kept);
-  picks_.values.resize(kept);
+  for (std::size_t j = 0; j < picks_.size(); ++j) residual_[picks_.indices[j]] = errors_[j];
+  drop_zeros(picks_);  // there was nothing else to pick
 }
 
 // Everything is sent, so that nothing is held back and no momentum is stale: the momentum SGD of
@@ -203,12 +233,16 @@ void SparseStrategy::watch_residual(StepContext& context, double gradient_norm) 
   if (!warning.empty()) context.warn(warning);
 }
 
+void SparseStrategy::count_message(std::size_t numel, std::size_t entries, std::size_t bytes) {
+  coded_.coordinates += static_cast<double>(entries);
+  coded_.bytes += static_cast<double>(bytes);
+  coded_.entropy_bytes += entropy_bytes(format_, numel, entries);
+}
+
 void SparseStrategy::encode(const Sparse& entries, const SparseAddress& address, Payload& out) {
   const std::size_t before = out.size();
   encode_sparse(entries, format_, address, out);
-  coded_.coordinates += static_cast<double>(entries.size());
-  coded_.bytes += static_cast<double>(out.size() - before);
-  coded_.entropy_bytes += entropy_bytes(format_, address.numel, entries.size());
+  count_message(address.numel, entries.size(), out.size() - before);
 }
 
 std::vector<Figure> SparseStrategy::figures() const {
@@ -225,6 +259,7 @@ void SparseStrategy::save(Payload& out) const {
   put_floats(writer, residual_);
   put_floats(writer, velocity_);
   put_floats(writer, small_.velocity());
+  save_exchange(writer);
 }
 
 void SparseStrategy::load(Bytes in) {
@@ -233,7 +268,12 @@ void SparseStrategy::load(Bytes in) {
   residual_ = get_floats(reader);
   velocity_ = get_floats(reader);
   small_.velocity() = get_floats(reader);
+  load_exchange(reader);
   reader.expect_end();
 }
+
+void SparseStrategy::save_exchange(ByteWriter&) const {}
+
+void SparseStrategy::load_exchange(ByteReader&) {}
 
 }  // namespace thinwire

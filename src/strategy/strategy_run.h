@@ -1,12 +1,15 @@
 // For tests: a strategy at work on several ranks, without a trainer.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "thinwire/bytes.h"
+#include "strategy/state.h"
+#include "thinwire/collective.h"
 #include "thinwire/engines.h"
 #include "thinwire/random.h"
 #include "thinwire/strategy.h"
@@ -76,6 +79,23 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
   return records;
 }
 
+// What rank 0 is warned of when the run begins.
+inline std::vector<std::string> warnings_of(const StrategyRun& run) {
+  std::vector<std::string> out;
+  const LogSink log = [&](LogLevel, std::string_view text) { out.emplace_back(text); };
+  JoinOptions options;
+  options.size = run.workers;
+  run_workers("threads", options, [&](Transport& wire) {
+    const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
+    std::vector<float> params(run.numel), grads(run.numel);
+    Stats stats;
+    StepContext context{0, {params, grads, layout}, wire, stats, false, run.plan};
+    if (wire.rank() == 0) context.log = &log;
+    make_strategy(run.spec)->begin(context);
+  });
+  return out;
+}
+
 // The figure of that name over all ranks.
 inline double figure(const std::vector<RankRecord>& records, std::string_view name) {
   double amount = 0, of = 0;
@@ -91,10 +111,55 @@ inline double figure(const std::vector<RankRecord>& records, std::string_view na
 inline std::vector<float> residual_of(const RankRecord& record) {
   ByteReader reader(record.state, "state");
   reader.get<std::uint32_t>();
-  std::vector<float> values(reader.get<std::uint64_t>());
-  const Bytes bytes = reader.take(values.size() * sizeof(float));
-  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
-  return values;
+  return get_floats(reader);
+}
+
+// The same with what the server on this rank withholds, if it has one: of all numel elements.
+inline std::vector<float> held_back(const RankRecord& record, int rank, std::size_t numel) {
+  ByteReader reader(record.state, "state");
+  reader.get<std::uint32_t>();
+  std::vector<float> held = get_floats(reader);  // none on a rank that only serves
+  held.resize(numel, 0.0f);
+  get_floats(reader);  // velocity
+  get_floats(reader);  // ... of small tensors
+  if (reader.left() == 0) return held;
+  const auto shards = reader.get<std::uint64_t>();
+  for (std::uint64_t list = 0; list < shards + 2; ++list) {  // masks, frequencies, ages
+    reader.take(reader.get<std::uint64_t>() * 4);
+  }
+  const std::vector<float> withheld = get_floats(reader);
+  const std::size_t begin = share_of(numel, rank, static_cast<int>(shards)).begin;
+  for (std::size_t i = 0; i < withheld.size(); ++i) held[begin + i] += withheld[i];
+  return held;
+}
+
+// The largest difference, over the elements, between what the ranks put in and what was applied or
+// is still held back by anybody. Ranks below first_worker put in nothing.
+inline double imbalance(const StrategyRun& run, const std::vector<RankRecord>& records,
+                        int first_worker = 0) {
+  std::vector<double> open(run.numel);
+  for (int rank = 0; rank < run.workers; ++rank) {
+    const auto held = held_back(records[static_cast<std::size_t>(rank)], rank, run.numel);
+    for (std::size_t i = 0; i < run.numel; ++i) open[i] -= static_cast<double>(held[i]);
+    for (std::uint64_t step = 0; step < run.steps && rank >= first_worker; ++step) {
+      for (std::size_t i = 0; i < run.numel; ++i) {
+        open[i] += static_cast<double>(run.gradient(rank, step, i));
+      }
+    }
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    for (const auto& grads : records[0].grads) {
+      open[i] -= static_cast<double>(grads[i]) * (run.workers - first_worker);
+    }
+    worst = std::max(worst, std::abs(open[i]));
+  }
+  return worst;
+}
+
+// Means of P workers are exact for powers of two only.
+inline double allowed_imbalance(int workers) {
+  return std::has_single_bit(static_cast<unsigned>(workers)) ? 0 : 1e-4;
 }
 
 }  // namespace thinwire

@@ -73,7 +73,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "gtopk:density=0.05,residual=absorb",
                                      "gtopk:density=0.05,shape=tree",
                                      "gtopk:density=0.05,shape=tree,residual=paper",
-                                     "gtopk:density=0.05,shape=tree,residual=absorb"),
+                                     "gtopk:density=0.05,shape=tree,residual=absorb",
+                                     "ps:density=0.05", "ps:density=0.05,keep=1,servers=2"),
                      testing::Values(2, 3, 4, 5, 8)));
 INSTANTIATE_TEST_SUITE_P(  // all that may be exchanged beside or instead of picks
     Keys, Survival,
@@ -98,7 +99,8 @@ TEST_P(Survival, OfAFailureAtEveryOperation) {
 
 // A deadline that passes, and bytes that are not what was sent: these may go unnoticed by some.
 TEST(SurvivalOf, ALostOrDamagedMessage) {
-  for (const char* spec : {"topk:density=0.05", "gtopk:density=0.05,residual=absorb"}) {
+  for (const char* spec : {"topk:density=0.05", "gtopk:density=0.05,residual=absorb",
+                           "ps:density=0.05,keep=1,servers=2"}) {
     const auto undisturbed = play(spec, 3, "", Seconds(60));
     for (const char* action : {"drop", "corrupt"}) {
       int threw = 0;

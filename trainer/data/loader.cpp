@@ -43,6 +43,7 @@ BatchRange batch_range(std::size_t examples, const LoaderOptions& options,
   if (stride == 0 || step_of_epoch > (examples - 1) / stride) return {examples, examples, 0};
   const std::size_t begin = static_cast<std::size_t>(step_of_epoch) * stride;
   const std::size_t count = std::min(stride, examples - begin);
+  if (options.serves) return {begin, begin, count};
   const auto rank = static_cast<std::size_t>(options.rank);
   const auto workers = static_cast<std::size_t>(options.workers);
   return {begin + count * rank / workers, begin + count * (rank + 1) / workers, count};

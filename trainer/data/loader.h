@@ -26,6 +26,7 @@ struct LoaderOptions {
   std::uint64_t seed = 1;
   std::uint64_t step = 0;  // the first to be read; position is a function of the step alone
   bool augment = true;
+  bool serves = false;  // takes no part of the batches: its own are empty
   // Batches that a thread of its own reads in advance. 0: no thread, next() reads by itself; for
   // simulated workers, of which there are many, and whose compute is timed.
   std::size_t ahead = 2;

@@ -382,5 +382,20 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(Loader(data, options_of(-1, 3, 1)), ConfigError);
 }
 
+TEST(Loader, GivesAServerEmptyBatchesAndReadsNothingForIt) {
+  const Numbers data(1000);
+  LoaderOptions options = options_of(0, 3, 100);
+  options.serves = true;
+  options.ahead = 0;
+  Loader loader(data, options);
+  EXPECT_EQ(loader.steps_per_epoch(), 4u);
+  for (const std::size_t expected : {300u, 300u, 300u, 100u, 300u}) {
+    const Batch& batch = loader.next();
+    EXPECT_EQ(batch.examples, 0u);
+    EXPECT_EQ(batch.global_examples, expected);
+  }
+  EXPECT_EQ(data.reads, 0u);
+}
+
 }  // namespace
 }  // namespace thinwire::trainer

@@ -1,0 +1,82 @@
+// Whole runs with a parameter server.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "trainer/test_run.h"
+#include "trainer/train.h"
+
+namespace thinwire::trainer {
+namespace {
+
+TrainOptions options_of(const std::string& strategy, std::uint64_t steps = 60) {
+  TrainOptions options = options_for(32, steps);
+  options.session.strategy = strategy;
+  options.session.check_every = 20;
+  return options;
+}
+
+TEST(Server, BesideWorkersLearns) {
+  for (const char* spec : {"ps", "ps:select=mask,keep=1,servers=3"}) {
+    const TrainResult result = run(options_of(spec, 150), 3).result;
+    EXPECT_TRUE(result.replicas_identical) << spec;
+    EXPECT_GT(result.test.accuracy, 0.8) << spec;
+    EXPECT_EQ(result.samples, 3u * 32 * 150) << spec;
+    EXPECT_LT(result.bytes_per_worker_step, result.dense_bytes_per_worker_step / 4) << spec;
+  }
+}
+
+// Three workers are three workers, whoever serves them.
+TEST(Server, ThatIsDedicatedTrainsOnNothing) {
+  for (const std::string keys : {"density=0.02", "density=1"}) {
+    const Outcome beside = run(options_of("ps:" + keys), 3);
+    const Outcome dedicated = run(options_of("ps:servers=dedicated," + keys), 4);
+    EXPECT_TRUE(dedicated.result.replicas_identical);
+    EXPECT_EQ(dedicated.result.samples, beside.result.samples);
+    EXPECT_EQ(dedicated.result.steps, beside.result.steps);
+    EXPECT_NEAR(dedicated.result.test.loss, beside.result.test.loss, 1e-3) << keys;
+    ASSERT_EQ(dedicated.of_workers.size(), beside.of_workers.size());
+    EXPECT_NEAR(dedicated.of_workers[0].loss, beside.of_workers[0].loss, 1e-3) << keys;
+    for (const double loss : dedicated.losses) EXPECT_EQ(loss, 0);  // of rank 0
+  }
+  EXPECT_EQ(training_workers("ps:servers=dedicated", 4), 3);
+  EXPECT_EQ(training_workers("ps:servers=4", 4), 4);
+  EXPECT_EQ(training_workers("dense", 4), 4);
+}
+
+// A server has no examples to make statistics of: they are those of the worker alone.
+TEST(Server, ThatIsDedicatedDoesNotSpoilTheStatisticsOfNorms) {
+  TrainOptions options = options_of("ps:density=1,servers=dedicated", 6);
+  options.model = "resnet20";
+  options.batch = 8;
+  const TrainResult served = run(options, 2).result;
+  options.session.strategy = "dense";
+  const TrainResult alone = run(options, 1).result;
+  EXPECT_EQ(served.samples, alone.samples);
+  EXPECT_NEAR(served.test.loss, alone.test.loss, 1e-3 * alone.test.loss);
+}
+
+TEST(Server, ResumesBitForBit) {
+  namespace fs = std::filesystem;
+  for (const char* spec : {"ps:keep=1,servers=2", "ps:select=age,servers=dedicated"}) {
+    const fs::path directory =
+        fs::temp_directory_path() / ("thinwire-server-" + std::to_string(getpid()));
+    fs::remove_all(directory);
+    const Outcome whole = run(options_of(spec, 40), 3);
+    TrainOptions options = options_of(spec, 40);
+    options.out = directory.string();
+    options.save_every = 20;
+    run(options, 3);
+    for (const auto& file : fs::directory_iterator(directory / "checkpoints")) {
+      if (file.path().filename().string().starts_with("step-40")) fs::remove(file);
+    }
+    options.resume = true;
+    const Outcome resumed = run(options, 3);
+    EXPECT_EQ(resumed.result.test.loss, whole.result.test.loss) << spec;
+    fs::remove_all(directory);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::trainer
