@@ -1,0 +1,78 @@
+#include "trainer/step_time.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "thinwire/stats.h"
+#include "trainer/compute_threads.h"
+#include "trainer/evaluate.h"
+#include "trainer/flat_model.h"
+#include "trainer/models/network.h"
+
+namespace thinwire::trainer {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+constexpr int kSteps = 3;
+constexpr double kSecondsPerStep = 2;  // that a measured one may take
+constexpr std::size_t kFewest = 2;     // examples: batch norm needs more than one
+
+BatchTensors random_batch(const ExampleShape& shape, std::size_t examples) {
+  const auto count = static_cast<std::int64_t>(examples);
+  const auto label_count = count * static_cast<std::int64_t>(shape.labels());
+  const torch::Tensor labels = torch::randint(shape.classes, {label_count}, torch::kInt64);
+  if (shape.kind == ExampleShape::Kind::image) {
+    return {torch::randn({count, shape.channels, shape.height, shape.width}), labels};
+  }
+  return {torch::randint(shape.classes, {count, shape.length}, torch::kInt64), labels};
+}
+
+// The network as it trains, its gradients in flat memory.
+class Bench {
+ public:
+  explicit Bench(std::string_view name)
+      : shape_(find_model(name).published),
+        network_(make_network(name, shape_, kSeed)),
+        model_(*network_) {
+    network_->train();
+  }
+
+  double step(std::size_t examples) {
+    const BatchTensors batch = random_batch(shape_, examples);
+    const auto start = std::chrono::steady_clock::now();
+    model_.zero_grads();
+    loss_of(*network_, batch).backward();
+    return Seconds(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  ExampleShape shape_;
+  std::shared_ptr<Network> network_;
+  FlatModel model_;
+};
+
+}  // namespace
+
+std::size_t parameters_of(std::string_view model) {
+  const auto network = make_network(model, find_model(model).published, kSeed);
+  std::size_t out = 0;
+  for (const torch::Tensor& tensor : network->parameters()) {
+    out += static_cast<std::size_t>(tensor.numel());
+  }
+  return out;
+}
+
+StepTime measure_step(std::string_view model, std::size_t batch) {
+  set_compute_threads(1);
+  Bench bench(model);
+  bench.step(kFewest);  // the first one allocates
+  const double per_example = bench.step(kFewest) / static_cast<double>(kFewest);
+  const auto affordable = static_cast<std::size_t>(kSecondsPerStep / per_example);
+  const std::size_t examples = std::max(kFewest, std::min(batch, affordable));
+  std::vector<double> taken;
+  for (int step = 0; step < kSteps; ++step) taken.push_back(bench.step(examples));
+  const double ratio = static_cast<double>(batch) / static_cast<double>(examples);
+  return {Seconds(summarize(std::move(taken)).median * ratio), examples};
+}
+
+}  // namespace thinwire::trainer
