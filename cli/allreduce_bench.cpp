@@ -16,6 +16,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr std::size_t kSamples = 64;
+constexpr std::size_t kLayerSide = 1024;  // a million parameters, as large networks have them
 
 // 1 + the first sampled element that is not the mean; 0 if all are.
 std::uint64_t find_wrong(Floats result, std::uint64_t seed, int rep, int workers) {
@@ -48,7 +49,7 @@ class Measurement {
         // The others promise something else than the exact mean, which their own tests check.
         exact_(plan.strategy == "dense" || plan.strategy == "dense:dtype=fp32"),
         gradient_(numel),
-        layout_(layered(numel)),
+        layout_(layered(numel, kLayerSide)),
         context_{0, {{}, gradient_, layout_}, wire, stats_} {
     context_.run.charge_codec = true;
   }

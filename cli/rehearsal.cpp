@@ -13,6 +13,8 @@ namespace {
 // Far into a run, where every warm-up is over.
 constexpr std::uint64_t kFirstStep = 1'000'000;
 constexpr float kLearningRate = 0.01f;
+// Rows and columns of all layers together are then as many as those of ResNet-50.
+constexpr std::size_t kLayerSide = 512;
 
 // Gradients as in the midst of training: a direction that all steps share, and what is special to
 // each. With these shares of the length, twelve steps in a row move a model by eight times the
@@ -52,7 +54,7 @@ class Performance {
       : plan_(plan),
         gradients_(gradients),
         strategy_(make_strategy(plan.strategy)),
-        layout_(layered(plan.numel)),
+        layout_(layered(plan.numel, kLayerSide)),
         grads_(plan.numel),
         context_{kFirstStep, {{}, grads_, layout_}, wire, stats_} {
     if (strategy_->pace() == Pace::lockstep) return;  // it exchanges gradients alone

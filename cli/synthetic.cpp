@@ -27,8 +27,7 @@ std::array<std::uint32_t, 4> block_of(std::uint64_t seed, int rep, int rank, std
 
 }  // namespace
 
-Layout layered(std::size_t numel) {
-  constexpr std::size_t kSide = 1024;
+Layout layered(std::size_t numel, std::size_t side) {
   Layout out;
   const auto append = [&](std::vector<std::size_t> shape) {
     TensorSlot tensor{fmt::format("layer{}", out.tensors.size()), out.numel, std::move(shape)};
@@ -36,8 +35,8 @@ Layout layered(std::size_t numel) {
     out.numel += tensor.numel();
     out.tensors.push_back(std::move(tensor));
   };
-  while (numel - out.numel >= kSide * kSide) append({kSide, kSide});
-  append({(numel - out.numel) / kSide, kSide});
+  while (numel - out.numel >= side * side) append({side, side});
+  append({(numel - out.numel) / side, side});
   append({numel - out.numel});
   return out;
 }

@@ -7,9 +7,8 @@
 
 namespace thinwire::cli {
 
-// Layers of a million parameters, as large networks have them, one with what is left of the rows,
-// and a bias.
-Layout layered(std::size_t numel);
+// Square layers, one with what is left of the rows, and a bias.
+Layout layered(std::size_t numel, std::size_t side);
 
 // Gradients are multiples of 2^-11 in (-1, 1): the sum of up to this many is exact in any order.
 inline constexpr int kMostExactWorkers = 1 << 12;
