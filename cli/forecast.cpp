@@ -28,6 +28,9 @@ constexpr double kAveragesToSee = 8;
 constexpr int kExchangesToSee = 3;
 constexpr int kMostDriftingWorkers = 256;
 
+// With more of them, one step of a kind has to be enough.
+constexpr int kManyWorkers = 64;
+
 constexpr double kShareOfMemory = 0.8;
 
 std::size_t quick_payload(int workers) {
@@ -80,7 +83,7 @@ Seconds Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
   if (const auto known = codec_.find(strategy); known != codec_.end()) return known->second;
   check_memory(workload_.numel, 2);
   Rehearsal plan{strategy, 2, workload_.numel, Network{}, workload_.step_time};
-  plan.charged = pace == Pace::lockstep ? 3 : 16;
+  plan.charged = pace == Pace::lockstep ? 4 : 16;
   return codec_[strategy] = rehearse(plan).codec;
 }
 
@@ -89,8 +92,9 @@ Seconds Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
 Rehearsed Forecaster::in_lockstep(Rehearsal plan, double scale, Forecast& out) {
   const bool computes = out.codec > Seconds(0);
   plan.computing = workload_.step_time;
-  plan.charged = computes && plan.workers > 2 ? 1 : 0;
-  plan.counted = plan.workers > 64 ? 1 : 2;
+  const bool many = plan.workers > kManyWorkers;
+  plan.charged = !computes || plan.workers == 2 ? 0 : many ? 1 : 3;
+  plan.counted = many ? 1 : 2;
   Rehearsed result = rehearse(plan);
   out.codec = std::max(out.codec, scale * result.codec);
   result.step += out.codec;

@@ -43,6 +43,8 @@ const Forecast* fastest(const Rows& rows, bool lockstep) {
   return best;
 }
 
+bool is_scaled(const Forecast& forecast) { return forecast.scale > 1; }
+
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 std::string milliseconds(Seconds time) { return fmt::format("{:.1f}", 1e3 * time.count()); }
 
@@ -80,30 +82,27 @@ void print_heading(Io& io, const PlanSetting& setting) {
       setting.measured_batch == setting.batch ? "" : fmt::format(", scaled to {}", setting.batch));
 }
 
-void print_method(Io& io, const std::vector<Forecast>& forecasts) {
-  io.out << "\nEfficiency is computing / step. The real strategies exchanged made-up gradients on "
-            "simulated workers, each\non a link and a core of its own; their own computing is "
-            "counted as measured on this machine.\n";
-  for (const Forecast& each : forecasts) {
-    if (each.pace == Pace::lockstep || each.figures.empty()) continue;
+// What strategies that exchange models say about the rehearsed run: how often that was depends on
+// training, and here on the made-up gradients.
+void print_rates(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts) {
+  const Rows largest = of_size(forecasts, std::ranges::max(setting.workers));
+  for (const Forecast* each : largest) {
+    if (each->pace == Pace::lockstep || each->figures.empty()) continue;
     std::vector<std::string> figures;
-    for (const Figure& figure : each.figures) {
-      if (figure.group.empty())
-        figures.push_back(fmt::format("{} {:.3g}", figure.name, figure.value()));
+    for (const Figure& figure : each->figures) {
+      if (!figure.group.empty()) continue;
+      figures.push_back(fmt::format("{} {:.3g}", figure.name, figure.value()));
     }
-    io.out << fmt::format("{}, {} workers: {}\n", each.strategy, each.workers,
+    io.out << fmt::format("{} with {} workers: {}\n", each->strategy, each->workers,
                           fmt::join(figures, ", "));
   }
-  std::vector<std::string> scales;
-  for (const Forecast& each : forecasts) {
-    const std::string text = fmt::format("{}: {:.3g}", each.workers, each.scale);
-    if (each.scale > 1 && std::ranges::find(scales, text) == scales.end()) scales.push_back(text);
-  }
-  if (scales.empty()) return;
-  io.out << fmt::format(
-      "Scaled payloads: so many times fewer parameters on links as many times slower, by workers "
-      "({}).\n",
-      fmt::join(scales, "; "));
+}
+
+void print_method(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts) {
+  io.out << "\nEfficiency is computing / step. The real strategies exchanged made-up gradients on "
+            "simulated workers, each\non a link and a core of its own; their own computing counts "
+            "as measured on this machine.\n";
+  print_rates(io, setting, forecasts);
 }
 
 std::string choice(const Forecast& best) {
@@ -164,9 +163,18 @@ void print_plan(Io& io, const PlanSetting& setting, const std::vector<Forecast>&
        [](const Forecast& each) { return readable_bytes(each.bytes_per_worker_step); }},
   };
   for (const Quantity& quantity : quantities) print_table(io, setting, forecasts, quantity);
+  if (std::ranges::any_of(forecasts, is_scaled)) {
+    const auto text = [](const Forecast& each) {
+      return is_scaled(each) ? fmt::format("1/{:.3g}", each.scale) : std::string("all");
+    };
+    print_table(io, setting, forecasts,
+                {"scaled payloads: part of the parameters that was simulated, on links as much "
+                 "slower",
+                 text});
+  }
   io.out << '\n' << bold(io, "Best choice, by time per step") << '\n';
   for (const std::string& line : plan_advice(setting, forecasts)) io.out << line << '\n';
-  print_method(io, forecasts);
+  print_method(io, setting, forecasts);
 }
 
 void print_plan_json(Io& io, const PlanSetting& setting, const Forecast& forecast) {
@@ -181,7 +189,7 @@ void print_plan_json(Io& io, const PlanSetting& setting, const Forecast& forecas
       {"numel", setting.workload.numel},
       {"step_time", setting.workload.step_time.count()},
       {"network", setting.workload.network.str()},
-      {"scaled", forecast.scale > 1},
+      {"scaled", is_scaled(forecast)},
       {"scale", forecast.scale},
   };
   for (const Figure& figure : forecast.figures) {

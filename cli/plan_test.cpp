@@ -101,7 +101,7 @@ TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
                                 "--workers", "16", "--strategies", "dense; gtopk"});
   ASSERT_EQ(outcome.code, kOk) << outcome.err;
   for (const char* part : {"efficiency, %", "step, ms", "sent per worker and step",
-                           "16 workers: gtopk", "Nowhere is dense as good", "Scaled payloads"}) {
+                           "16 workers: gtopk", "Nowhere is dense as good", "scaled payloads"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;
   }
   EXPECT_NE(outcome.err.find("gtopk, 16 workers"), std::string::npos) << outcome.err;

@@ -1,7 +1,6 @@
 #include "cli/rehearsal.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "cli/synthetic.h"
 #include "thinwire/engines.h"
@@ -140,12 +139,16 @@ void add_counted(std::span<const Mark> marks, int workers, Rehearsed& out) {
   out.busiest_bytes = std::max({out.busiest_bytes, sent, received});
 }
 
-// In lockstep all steps are alike, and the median is what a disturbed machine does not move. Else a
-// few steps may do the work of many.
-Seconds typical_codec(std::vector<double> samples, Pace pace) {
-  if (samples.empty()) return Seconds(0);
-  if (pace == Pace::lockstep) return Seconds(summarize(std::move(samples)).median);
-  return Seconds(std::reduce(samples.begin(), samples.end()) / static_cast<double>(samples.size()));
+// Of each worker what a charged step took. In lockstep all steps are alike, and the shortest is the
+// one that the machine disturbed least; else a few steps may do the work of many.
+double codec_of(std::span<const Mark> marks, Pace pace) {
+  const auto steps = static_cast<double>(marks.size() - 1);
+  if (pace != Pace::lockstep) return (marks.back().codec - marks.front().codec).count() / steps;
+  Seconds shortest = marks[1].codec - marks[0].codec;
+  for (std::size_t i = 2; i < marks.size(); ++i) {
+    shortest = std::min(shortest, marks[i].codec - marks[i - 1].codec);
+  }
+  return shortest.count();
 }
 
 }  // namespace
@@ -165,19 +168,17 @@ Rehearsed rehearse(const Rehearsal& plan) {
     if (wire.rank() == 0) out.figures = std::move(figures);
   });
 
-  const auto charged = static_cast<std::size_t>(plan.charged);
+  const Pace pace = make_strategy(plan.strategy)->pace();
   const auto warm = static_cast<std::size_t>(plan.warmup);
+  const auto charged = static_cast<std::size_t>(plan.charged);
   std::vector<double> codec;
   out.exchanges = -1;
   for (const std::vector<Mark>& worker : marks) {
-    for (std::size_t i = warm; i < warm + charged; ++i) {
-      codec.push_back((worker[i + 1].codec - worker[i].codec).count());
-    }
-    if (plan.counted > 0) {
-      add_counted(std::span(worker).subspan(warm + charged), plan.workers, out);
-    }
+    const std::span<const Mark> all(worker);
+    if (charged > 0) codec.push_back(codec_of(all.subspan(warm, charged + 1), pace));
+    if (plan.counted > 0) add_counted(all.subspan(warm + charged), plan.workers, out);
   }
-  out.codec = typical_codec(std::move(codec), make_strategy(plan.strategy)->pace());
+  if (charged > 0) out.codec = Seconds(summarize(std::move(codec)).median);
   return out;
 }
 

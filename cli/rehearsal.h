@@ -30,7 +30,7 @@ struct Rehearsed {
   double busiest_bytes = 0;  // that the worker with most of them sends or receives
   // Steps that count in which the worker that told least told something.
   int exchanges = 0;
-  Seconds codec{0};             // of a charged step, in real time on this machine
+  Seconds codec{0};             // of a charged step on the median worker, in real time
   std::vector<Figure> figures;  // over all workers
 };
 

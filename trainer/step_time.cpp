@@ -17,6 +17,29 @@ constexpr int kSteps = 3;
 constexpr double kSecondsPerStep = 2;  // that a measured one may take
 constexpr std::size_t kFewest = 2;     // examples: batch norm needs more than one
 
+constexpr ExampleShape images(std::int64_t channels, std::int64_t side, std::int64_t classes) {
+  return {ExampleShape::Kind::image, channels, side, side, 0, classes};
+}
+constexpr ExampleShape sequences(std::int64_t length, std::int64_t vocabulary) {
+  return {ExampleShape::Kind::sequence, 0, 0, 0, length, vocabulary};
+}
+
+struct Published {
+  std::string_view model;
+  ExampleShape shape;
+};
+#define TW_MODEL(word, published, help) Published{#word, published},
+constexpr Published kPublished[] = {
+#include "trainer/models/list.inc"
+};
+#undef TW_MODEL
+
+// Of an unknown model nothing: whoever makes it is told its name.
+ExampleShape published_shape(std::string_view model) {
+  const auto* const found = std::ranges::find(kPublished, model, &Published::model);
+  return found == std::end(kPublished) ? ExampleShape{} : found->shape;
+}
+
 BatchTensors random_batch(const ExampleShape& shape, std::size_t examples) {
   const auto count = static_cast<std::int64_t>(examples);
   const auto label_count = count * static_cast<std::int64_t>(shape.labels());
@@ -31,7 +54,7 @@ BatchTensors random_batch(const ExampleShape& shape, std::size_t examples) {
 class Bench {
  public:
   explicit Bench(std::string_view name)
-      : shape_(find_model(name).published),
+      : shape_(published_shape(name)),
         network_(make_network(name, shape_, kSeed)),
         model_(*network_) {
     network_->train();
@@ -54,7 +77,7 @@ class Bench {
 }  // namespace
 
 std::size_t parameters_of(std::string_view model) {
-  const auto network = make_network(model, find_model(model).published, kSeed);
+  const auto network = make_network(model, published_shape(model), kSeed);
   std::size_t out = 0;
   for (const torch::Tensor& tensor : network->parameters()) {
     out += static_cast<std::size_t>(tensor.numel());

@@ -11,21 +11,12 @@
 
 namespace thinwire::trainer {
 
-#define TW_MODEL(word, published, help) \
-  std::shared_ptr<Network> make_##word(const ExampleShape& shape);
+#define TW_MODEL(word, published, help) std::shared_ptr<Network> make_##word(const ExampleShape& shape);
 #include "trainer/models/list.inc"
 #undef TW_MODEL
 
 namespace {
-
-constexpr ExampleShape images(std::int64_t channels, std::int64_t side, std::int64_t classes) {
-  return {ExampleShape::Kind::image, channels, side, side, 0, classes};
-}
-constexpr ExampleShape sequences(std::int64_t length, std::int64_t vocabulary) {
-  return {ExampleShape::Kind::sequence, 0, 0, 0, length, vocabulary};
-}
-
-#define TW_MODEL(word, published, help) ModelEntry{#word, help, published, make_##word},
+#define TW_MODEL(word, published, help) ModelEntry{#word, help, make_##word},
 constexpr ModelEntry kModels[] = {
 #include "trainer/models/list.inc"
 };
@@ -34,21 +25,19 @@ constexpr ModelEntry kModels[] = {
 
 std::span<const ModelEntry> models() { return kModels; }
 
-const ModelEntry& find_model(std::string_view name) {
-  const auto* const found = std::ranges::find(kModels, name, &ModelEntry::name);
-  if (found != std::end(kModels)) return *found;
-  std::vector<std::string> known;
-  for (const ModelEntry& model : kModels) known.emplace_back(model.name);
-  throw ConfigError(unknown_word("model", name, known));
-}
-
 std::shared_ptr<Network> make_network(std::string_view name, const ExampleShape& shape,
                                       std::uint64_t seed) {
-  const ModelEntry& model = find_model(name);
+  const auto found = std::find_if(std::begin(kModels), std::end(kModels),
+                                  [&](const ModelEntry& model) { return model.name == name; });
+  if (found == std::end(kModels)) {
+    std::vector<std::string> known;
+    for (const ModelEntry& model : kModels) known.emplace_back(model.name);
+    throw ConfigError(unknown_word("model", name, known));
+  }
   static std::mutex torch_generator;
   const std::lock_guard lock(torch_generator);
   torch::manual_seed(seed);
-  return model.make(shape);
+  return found->make(shape);
 }
 
 torch::Tensor PhiloxDropoutImpl::forward(const torch::Tensor& input) {

@@ -47,12 +47,9 @@ TORCH_MODULE(PhiloxDropout);
 struct ModelEntry {
   std::string_view name;
   std::string_view help;
-  ExampleShape published;  // what the model was published for
   std::shared_ptr<Network> (*make)(const ExampleShape& shape);
 };
 std::span<const ModelEntry> models();
-// ConfigError for an unknown name, with the closest.
-const ModelEntry& find_model(std::string_view name);
 
 // A network of that name for such examples, with weights that are a function of the seed.
 // ConfigError for an unknown name (with the closest) or examples it cannot take. Thread-safe:
