@@ -21,7 +21,7 @@ constexpr std::size_t kPatientTotal = std::size_t{1} << 28;
 
 // Workers that exchange models now and then are followed over many steps, each of which moves all
 // parameters.
-constexpr std::size_t kQuickMoves = std::size_t{1} << 29;
+constexpr std::size_t kQuickMoves = std::size_t{1} << 27;
 constexpr std::size_t kLeastMoved = std::size_t{1} << 14;  // per worker
 constexpr int kFewestSteps = 96, kMostSteps = 4096;
 constexpr double kAveragesToSee = 8;

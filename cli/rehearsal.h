@@ -19,7 +19,7 @@ struct Rehearsal {
   // Steps in this order. Those that count come last; the strategy's own computing takes no time in
   // them, so that what they take is a function of the rehearsal alone.
   int warmup = 1;
-  int charged = 0;  // to measure the strategy's own computing, in real time
+  int charged = 0;  // to measure the strategy's own computing
   int counted = 0;
 };
 
@@ -30,7 +30,7 @@ struct Rehearsed {
   double busiest_bytes = 0;  // that the worker with most of them sends or receives
   // Steps that count in which the worker that told least told something.
   int exchanges = 0;
-  Seconds codec{0};             // of a charged step on the median worker, in real time
+  Seconds codec{0};             // of a charged step on the median worker, CPU time
   std::vector<Figure> figures;  // over all workers
 };
 
