@@ -43,14 +43,29 @@ bool takes_ring(std::size_t numel, int workers) {
   return allreduce_bytes(numel, 0, workers) == allreduce_bytes(numel, 0, workers, Route::ring);
 }
 
-void check_memory(std::size_t numel, int workers) {
-  const std::uint64_t needed = std::uint64_t{numel} * sizeof(float) * kRehearsalBuffers *
-                               static_cast<std::uint64_t>(workers);
+std::uint64_t memory_for(std::size_t numel, int workers) {
+  return std::uint64_t{numel} * sizeof(float) * kRehearsalBuffers *
+         static_cast<std::uint64_t>(workers);
+}
+
+bool fits(std::size_t numel, int workers) {
   const std::optional<std::uint64_t> room = available_memory();
-  if (!room || static_cast<double>(needed) <= kShareOfMemory * static_cast<double>(*room)) return;
-  throw ConfigError(
-      fmt::format("{} simulated workers of {} floats need about {}, but only {} are available",
-                  workers, numel, gibibytes(needed), gibibytes(*room)));
+  return !room || static_cast<double>(memory_for(numel, workers)) <=
+                      kShareOfMemory * static_cast<double>(*room);
+}
+
+void check_memory(std::size_t numel, int workers) {
+  if (fits(numel, workers)) return;
+  throw ConfigError(fmt::format(
+      "{} simulated workers of {} floats need about {}, but only {} are available", workers, numel,
+      gibibytes(memory_for(numel, workers)), gibibytes(available_memory().value_or(0))));
+}
+
+double bytes_of_a_step(const std::string& strategy, std::size_t numel, int workers) {
+  Rehearsal plan{strategy, workers, numel, Network{}};
+  plan.warmup = 0;
+  plan.counted = 1;
+  return rehearse(plan).bytes_sent;
 }
 
 // Enough for averages of all models to begin and end several times.
@@ -78,7 +93,25 @@ std::size_t payload_for(std::size_t numel, int workers, std::size_t affordable) 
   return out;
 }
 
-// Two workers are the fewest that exchange anything.
+std::size_t proportional_payload(const std::string& strategy, std::size_t numel, int workers,
+                                 std::size_t affordable) {
+  constexpr std::size_t kProbe = 4;
+  constexpr double kTolerance = 0.1;
+  std::size_t out = payload_for(numel, workers, affordable);
+  if (out == numel || workers > kManyWorkers) return out;
+  double bytes = bytes_of_a_step(strategy, out, workers);
+  while (out < numel) {
+    const std::size_t larger = std::min(numel, kProbe * out);
+    if (!fits(larger, workers)) return out;
+    const double factor = static_cast<double>(larger) / static_cast<double>(out);
+    const double more = bytes_of_a_step(strategy, larger, workers);
+    if (std::abs(more - factor * bytes) <= kTolerance * more) return out;
+    out = larger;
+    bytes = more;
+  }
+  return out;
+}
+
 Seconds Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
   if (const auto known = codec_.find(strategy); known != codec_.end()) return known->second;
   check_memory(workload_.numel, 2);
@@ -89,26 +122,49 @@ Seconds Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
 
 // What the strategy computes may grow with the number of workers, which the scaled payload tells;
 // what it takes at least is measured with the full one.
-Rehearsed Forecaster::in_lockstep(Rehearsal plan, double scale, Forecast& out) {
-  const bool computes = out.codec > Seconds(0);
-  plan.computing = workload_.step_time;
-  const bool many = plan.workers > kManyWorkers;
-  plan.charged = !computes || plan.workers == 2 ? 0 : many ? 1 : 3;
+void Forecaster::rehearse_lockstep(Forecast& out) const {
+  const ScaledPayload payload = scaled(
+      workload_,
+      proportional_payload(out.strategy, workload_.numel, out.workers, quick_payload(out.workers)));
+  Rehearsal plan{out.strategy, out.workers, payload.numel, payload.network, workload_.step_time};
+  const bool computes = out.codec > Seconds(0), many = out.workers > kManyWorkers;
+  plan.charged = !computes || out.workers == 2 ? 0 : many ? 1 : 2;
   plan.counted = many ? 1 : 2;
-  Rehearsed result = rehearse(plan);
-  out.codec = std::max(out.codec, scale * result.codec);
-  result.step += out.codec;
-  return result;
+  const Rehearsed result = rehearse(plan);
+  out.codec = std::max(out.codec, payload.scale * result.codec);
+  conclude(payload, result, out);
+  out.step += out.codec;
 }
 
-Rehearsed Forecaster::drifting(Rehearsal plan, Forecast& out) const {
-  plan.computing = workload_.step_time + out.codec;
-  while (true) {
-    plan.warmup = plan.counted / 3;
-    Rehearsed result = rehearse(plan);
-    if (result.exchanges >= kExchangesToSee || plan.counted >= kMostSteps) return result;
-    plan.counted = std::min(kMostSteps, 4 * plan.counted);
+// Their own computing goes on beside exchanges in the background, so it is part of the rehearsal.
+void Forecaster::rehearse_drifting(Forecast& out) const {
+  if (out.workers > kMostDriftingWorkers) {
+    throw ConfigError(
+        fmt::format("workers that exchange models are followed over many steps, up to {} of them",
+                    kMostDriftingWorkers));
   }
+  const Seconds computing = workload_.step_time + out.codec;
+  const int steps = drifting_steps(workload_, computing);
+  const auto moves = static_cast<std::size_t>(out.workers) * static_cast<std::size_t>(steps);
+  const ScaledPayload payload =
+      scaled(workload_,
+             payload_for(workload_.numel, out.workers, std::max(kLeastMoved, kQuickMoves / moves)));
+  Rehearsal plan{out.strategy, out.workers, payload.numel, payload.network, computing};
+  Rehearsed result;
+  for (plan.counted = steps;; plan.counted = std::min(kMostSteps, 4 * plan.counted)) {
+    plan.warmup = plan.counted / 3;
+    result = rehearse(plan);
+    if (result.exchanges >= kExchangesToSee || plan.counted >= kMostSteps) break;
+  }
+  conclude(payload, result, out);
+}
+
+void Forecaster::conclude(const ScaledPayload& payload, const Rehearsed& result, Forecast& out) {
+  out.step = result.step;
+  out.scale = payload.scale;
+  out.bytes_per_worker_step = payload.scale * result.bytes_sent;
+  out.wire_bound = payload.network.transfer_time(static_cast<std::size_t>(result.busiest_bytes));
+  out.figures = result.figures;
 }
 
 Forecast Forecaster::forecast(const std::string& strategy, int workers) {
@@ -117,31 +173,15 @@ Forecast Forecaster::forecast(const std::string& strategy, int workers) {
   out.pace = make_strategy(strategy)->pace();
   out.workers = workers;
   out.step = workload_.step_time;
-  if (workers == 1) return out;
+  if (workers == 1) return out;  // nobody to exchange with
 
-  const bool lockstep = out.pace == Pace::lockstep;
-  if (!lockstep && workers > kMostDriftingWorkers) {
-    throw ConfigError(
-        fmt::format("workers that exchange models are followed over many steps, up to {} of them",
-                    kMostDriftingWorkers));
-  }
   out.codec = codec_at_full_size(strategy, out.pace);
-  const int steps = drifting_steps(workload_, workload_.step_time + out.codec);
-  const std::size_t affordable =
-      lockstep ? quick_payload(workers)
-               : std::max(kLeastMoved, kQuickMoves / static_cast<std::size_t>(workers * steps));
-  const ScaledPayload payload =
-      scaled(workload_, payload_for(workload_.numel, workers, affordable));
-  Rehearsal plan{strategy, workers, payload.numel, payload.network};
-  plan.counted = steps;
-  Rehearsed result = lockstep ? in_lockstep(plan, payload.scale, out) : drifting(plan, out);
-
-  out.step = result.step;
+  if (out.pace == Pace::lockstep) {
+    rehearse_lockstep(out);
+  } else {
+    rehearse_drifting(out);
+  }
   out.efficiency = workload_.step_time / out.step;
-  out.scale = payload.scale;
-  out.bytes_per_worker_step = payload.scale * result.bytes_sent;
-  out.wire_bound = payload.network.transfer_time(static_cast<std::size_t>(result.busiest_bytes));
-  out.figures = std::move(result.figures);
   return out;
 }
 

@@ -50,17 +50,24 @@ class Forecaster {
   Forecast forecast(const std::string& strategy, int workers);
 
  private:
+  // Two workers are the fewest that exchange anything.
   Seconds codec_at_full_size(const std::string& strategy, Pace pace);
-  Rehearsed in_lockstep(Rehearsal plan, double scale, Forecast& out);
-  Rehearsed drifting(Rehearsal plan, Forecast& out) const;
+  void rehearse_lockstep(Forecast& out) const;
+  void rehearse_drifting(Forecast& out) const;
+  static void conclude(const ScaledPayload& payload, const Rehearsed& result, Forecast& out);
 
   Workload workload_;
   std::map<std::string, Seconds, std::less<>> codec_;  // measured once per strategy
 };
 
-// How many parameters to simulate on each of so many workers: as many as time and memory allow,
-// and enough that the collectives take the same routes as with all of them. ConfigError if that is
-// too much.
+// How many parameters to simulate on each of so many workers: at least as many as are affordable,
+// and enough that all-reduce takes the same route as with all of them. ConfigError if that does not
+// fit into memory.
 std::size_t payload_for(std::size_t numel, int workers, std::size_t affordable);
+
+// The same for a strategy in lockstep: enough that four times as many send four times the bytes.
+// Otherwise an exchange inside the strategy takes another way when it is short.
+std::size_t proportional_payload(const std::string& strategy, std::size_t numel, int workers,
+                                 std::size_t affordable);
 
 }  // namespace thinwire::cli

@@ -6,22 +6,19 @@
 
 #include <algorithm>
 
+#include "strategy/model_run.h"
 #include "thinwire/collective.h"
-#include "thinwire/engines.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
 namespace {
 
-bool simulates() {
-  return std::ranges::any_of(engines(), [](const Engine& e) { return e.name == "sim"; });
-}
-
 constexpr Seconds kComputing{0.02};
+constexpr int kWorkers = 16;
 
 Rehearsed rehearse_payload(const std::string& strategy, const ScaledPayload& payload) {
   const bool lockstep = make_strategy(strategy)->pace() == Pace::lockstep;
-  Rehearsal plan{strategy, 16, payload.numel, payload.network, kComputing};
+  Rehearsal plan{strategy, kWorkers, payload.numel, payload.network, kComputing};
   plan.counted = lockstep ? 1 : 33;
   return rehearse(plan);
 }
@@ -29,20 +26,31 @@ Rehearsed rehearse_payload(const std::string& strategy, const ScaledPayload& pay
 class ScalingLaw : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+    if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   }
 };
 
-TEST_P(ScalingLaw, AQuarterOfThePayloadTakesAsLongAndSendsAQuarter) {
+TEST_P(ScalingLaw, ASmallerPayloadTakesAsLongAndSendsAsManyTimesLess) {
   const Workload workload{std::size_t{1} << 20, kComputing, Network::parse("1gbit,0.1ms")};
-  const ScaledPayload quarter = scaled(workload, workload.numel / 4);
-  EXPECT_EQ(quarter.scale, 4);
+  const std::size_t quarter = workload.numel / 4;
+  const bool lockstep = make_strategy(GetParam())->pace() == Pace::lockstep;
+  const ScaledPayload payload = scaled(
+      workload, lockstep ? proportional_payload(GetParam(), workload.numel, kWorkers, quarter)
+                         : payload_for(workload.numel, kWorkers, quarter));
   const Rehearsed whole = rehearse_payload(GetParam(), scaled(workload, workload.numel));
-  const Rehearsed less = rehearse_payload(GetParam(), quarter);
+  const Rehearsed less = rehearse_payload(GetParam(), payload);
   constexpr double kTolerance = 0.05;
-  EXPECT_NEAR(less.bytes_sent * quarter.scale / whole.bytes_sent, 1, kTolerance);
+  EXPECT_NEAR(less.bytes_sent * payload.scale / whole.bytes_sent, 1, kTolerance);
   EXPECT_NEAR((less.step - kComputing) / (whole.step - kComputing), 1, kTolerance)
       << (whole.step - kComputing).count() << " s";
+}
+
+TEST(Payload, GrowsUntilAnExchangeTakesTheWayOfTheWholeModel) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  constexpr std::size_t kWhole = std::size_t{1} << 20;
+  EXPECT_EQ(proportional_payload("dense", kWhole, kWorkers, kWhole / 4), kWhole / 4);
+  // A hundredth of a quarter is so little that it goes by doubling, a hundredth of it all is not.
+  EXPECT_EQ(proportional_payload("grandk", kWhole, kWorkers, kWhole / 4), kWhole);
 }
 
 std::vector<std::string> all_strategies() {
@@ -51,10 +59,10 @@ std::vector<std::string> all_strategies() {
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(All, ScalingLaw, testing::ValuesIn(all_strategies()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& each) { return each.param; });
 
 TEST(Rehearsal, IsTheSameEveryTime) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   for (const char* strategy : {"gtopk:density=0.01", "gossip"}) {
     Rehearsal plan{strategy, 3, 5000, Network::parse("100mbit,1ms"), kComputing};
     plan.counted = 20;
@@ -66,7 +74,7 @@ TEST(Rehearsal, IsTheSameEveryTime) {
 }
 
 TEST(Rehearsal, CountsWholeIntervalsOfWorkersThatTellNowAndThen) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   Rehearsal plan{"localsgd:period=7", 4, 5000, Network{}, kComputing};
   plan.counted = 30;  // no multiple of the period
   const Rehearsed result = rehearse(plan);
@@ -75,7 +83,7 @@ TEST(Rehearsal, CountsWholeIntervalsOfWorkersThatTellNowAndThen) {
 }
 
 TEST(Rehearsal, GossipTellsAboutEveryTwelfthStep) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   Rehearsal plan{"gossip", 4, 20'000, Network{}, kComputing};
   plan.warmup = 50;
   plan.counted = 300;
@@ -86,7 +94,7 @@ TEST(Rehearsal, GossipTellsAboutEveryTwelfthStep) {
 }
 
 TEST(Forecast, KeepsThePapersOrder) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Workload workload{std::size_t{1} << 20, kComputing, Network::parse("1gbit,0.1ms")};
   Forecaster forecaster(workload);
   for (const int workers : {8, 16}) {

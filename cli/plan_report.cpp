@@ -45,6 +45,10 @@ const Forecast* fastest(const Rows& rows, bool lockstep) {
 
 bool is_scaled(const Forecast& forecast) { return forecast.scale > 1; }
 
+std::string counted(int workers) {
+  return fmt::format("{} {}", workers, workers == 1 ? "worker" : "workers");
+}
+
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 std::string milliseconds(Seconds time) { return fmt::format("{:.1f}", 1e3 * time.count()); }
 
@@ -138,7 +142,7 @@ std::vector<std::string> plan_advice(const PlanSetting& setting,
     const Forecast* const best = fastest(rows, true);
     const Forecast* const looser = fastest(rows, false);
     if (best == nullptr && looser == nullptr) continue;
-    std::string line = fmt::format("{} workers: {}", workers, choice(best ? *best : *looser));
+    std::string line = fmt::format("{}: {}", counted(workers), choice(best ? *best : *looser));
     if (best != nullptr && looser != nullptr && looser->step < best->step) {
       line += fmt::format("; if models may differ for a while: {}", choice(*looser));
     }

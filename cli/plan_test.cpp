@@ -1,15 +1,14 @@
 // thinwire plan: what it refuses, what it prints, what it advises.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/command.h"
 #include "cli/duration.h"
 #include "cli/plan_report.h"
+#include "strategy/model_run.h"
 #include "thinwire/collective.h"
-#include "thinwire/engines.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
@@ -34,10 +33,6 @@ void expect_refused(const std::vector<std::string>& arguments, std::string_view 
   EXPECT_EQ(outcome.code, kBadUsage) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " is not in: " << outcome.err;
-}
-
-bool simulates() {
-  return std::ranges::any_of(engines(), [](const Engine& e) { return e.name == "sim"; });
 }
 
 TEST(Plan, RefusesWhatItCannotPlanForBeforeAnythingStarts) {
@@ -72,7 +67,7 @@ TEST(Plan, ReadsDurations) {
 }
 
 TEST(Plan, PrintsALinePerStrategyAndSize) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome =
       plan({"--numel", "100k", "--step-time", "20ms", "--network", "100mbit,0.1ms", "--workers",
             "1,4", "--strategies", "dense; localsgd:period=4", "--json"});
@@ -96,7 +91,7 @@ TEST(Plan, PrintsALinePerStrategyAndSize) {
 }
 
 TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = plan({"--numel", "3M", "--step-time", "50ms", "--network", "1gbit,0.1ms",
                                 "--workers", "16", "--strategies", "dense; gtopk"});
   ASSERT_EQ(outcome.code, kOk) << outcome.err;
@@ -108,7 +103,7 @@ TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
 }
 
 TEST(Plan, LeavesOutWhatIsTooLargeToSimulateAndSaysWhy) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = plan({"--numel", "1k", "--step-time", "50ms", "--network", "1gbit",
                                 "--workers", "512", "--strategies", "localsgd"});
   EXPECT_EQ(outcome.code, kBadUsage);

@@ -1,14 +1,13 @@
 // The programs in examples/ learn what they claim, on threads and as processes.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "strategy/model_run.h"
 #include "tests/child_process.h"
 #include "tests/free_port.h"
-#include "thinwire/engines.h"
 
 namespace thinwire {
 namespace {
@@ -27,9 +26,7 @@ TEST(Example, TrainsOnThreads) {
 }
 
 TEST(Example, TrainsAsProcessesOfWhichTheFirstReports) {
-  const bool gloo =
-      std::ranges::any_of(engines(), [](const Engine& e) { return e.name == "gloo"; });
-  if (!gloo) GTEST_SKIP() << "gloo is not in this build";
+  if (!has_engine("gloo")) GTEST_SKIP() << "gloo is not in this build";
   const std::string port = std::to_string(free_port());
   std::vector<std::unique_ptr<ChildProcess>> ranks;
   for (const char* rank : {"0", "1", "2"}) {
