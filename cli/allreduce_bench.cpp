@@ -4,53 +4,19 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cmath>
 
+#include "cli/synthetic.h"
 #include "thinwire/collective.h"
 #include "thinwire/hash.h"
-#include "thinwire/random.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::cli {
 namespace {
 
-// Gradients are multiples of 2^-11 in (-1, 1): the sum of up to this many is exact in any order.
-constexpr int kMostExactWorkers = 1 << 12;
 constexpr std::size_t kSamples = 64;
-
-// Most are small and few are large, as with real gradients: each further factor of two has half the
-// chance.
-float gradient_of(std::uint32_t bits) {
-  const int size = static_cast<int>(bits >> 25);  // 7 bits
-  const int doublings = std::min(std::countr_zero(bits | 0x10u), 4);
-  const int magnitude = size << doublings;
-  return static_cast<float>((bits >> 24 & 1u) != 0 ? -magnitude : magnitude) * 0x1.0p-11f;
-}
-
-// Four gradients of a rank come from one block.
-std::array<std::uint32_t, 4> block_of(std::uint64_t seed, int rep, int rank, std::size_t block) {
-  const auto step = static_cast<std::uint64_t>(rep) << 32 | static_cast<std::uint64_t>(rank);
-  return philox(seed, step, block, Purpose::bench);
-}
-
-void fill_gradient(MutFloats out, std::uint64_t seed, int rep, int rank) {
-  for (std::size_t i = 0; i < out.size(); i += 4) {
-    const auto block = block_of(seed, rep, rank, i / 4);
-    for (std::size_t j = 0; j < std::min<std::size_t>(4, out.size() - i); ++j) {
-      out[i + j] = gradient_of(block[j]);
-    }
-  }
-}
-
-float mean_gradient(std::size_t element, std::uint64_t seed, int rep, int workers) {
-  float sum = 0;
-  for (int rank = 0; rank < workers; ++rank) {
-    sum += gradient_of(block_of(seed, rep, rank, element / 4)[element % 4]);
-  }
-  return sum / static_cast<float>(workers);
-}
+constexpr std::size_t kLayerSide = 1024;  // a million parameters, as large networks have them
 
 // 1 + the first sampled element that is not the mean; 0 if all are.
 std::uint64_t find_wrong(Floats result, std::uint64_t seed, int rep, int workers) {
@@ -74,23 +40,6 @@ struct Observed {
   std::array<std::uint64_t, kCount> values{};
 };
 
-// Layers of a million parameters, as large networks have them, one with what is left of the rows,
-// and a bias.
-Layout layered(std::size_t numel) {
-  constexpr std::size_t kSide = 1024;
-  Layout out;
-  const auto append = [&](std::vector<std::size_t> shape) {
-    TensorSlot tensor{fmt::format("layer{}", out.tensors.size()), out.numel, std::move(shape)};
-    if (tensor.numel() == 0) return;
-    out.numel += tensor.numel();
-    out.tensors.push_back(std::move(tensor));
-  };
-  while (numel - out.numel >= kSide * kSide) append({kSide, kSide});
-  append({(numel - out.numel) / kSide, kSide});
-  append({numel - out.numel});
-  return out;
-}
-
 class Measurement {
  public:
   Measurement(Transport& wire, const AllreducePlan& plan, std::size_t numel)
@@ -100,7 +49,7 @@ class Measurement {
         // The others promise something else than the exact mean, which their own tests check.
         exact_(plan.strategy == "dense" || plan.strategy == "dense:dtype=fp32"),
         gradient_(numel),
-        layout_(layered(numel)),
+        layout_(layered(numel, kLayerSide)),
         context_{0, {{}, gradient_, layout_}, wire, stats_} {
     context_.run.charge_codec = true;
   }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kExamples = R"(Examples:
   thinwire train --model lenet --data digits            4 workers learn on this machine
+  thinwire plan --model resnet50 --network 1gbit,0.1ms  what to expect of more workers
   thinwire bench allreduce --numel 1000000              4 workers on this machine
   thinwire bench allreduce --network 1gbit,0.2ms        ... on an imitated network
   thinwire list strategies                              what can be chosen, with defaults
@@ -26,6 +27,7 @@ std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
 #ifdef THINWIRE_TRAINER
   add_train(*app, invocation);
 #endif
+  add_plan(*app, invocation);
   add_bench(*app, invocation);
   add_list(*app, invocation);
   add_help(*app, invocation);

@@ -66,6 +66,7 @@ TEST(CommandLine, HelpStartsWithExamples) {
                                                 {"help"},
                                                 {"help", "bench"},
                                                 {"help", "list"},
+                                                {"help", "plan"},
                                                 {"help", "bench", "allreduce"},
                                                 {"help", "bench", "codec"},
                                                 {"bench", "allreduce", "--help"},

@@ -20,6 +20,7 @@ struct Invocation {
 };
 
 void add_train(CLI::App& root, Invocation& invocation);  // only with libtorch
+void add_plan(CLI::App& root, Invocation& invocation);
 void add_bench(CLI::App& root, Invocation& invocation);
 void add_list(CLI::App& root, Invocation& invocation);
 void add_help(CLI::App& root, Invocation& invocation);

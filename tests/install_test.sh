@@ -30,3 +30,4 @@ fi
 found=$("$work/build/consumer")
 echo "$found"
 [ "$found" = "engines: $engines" ] || { echo "expected engines: $engines" >&2; exit 1; }
+"$work/build/train_plain"

@@ -11,12 +11,12 @@
 
 namespace thinwire::trainer {
 
-#define TW_MODEL(word, help) std::shared_ptr<Network> make_##word(const ExampleShape& shape);
+#define TW_MODEL(word, published, help) std::shared_ptr<Network> make_##word(const ExampleShape& shape);
 #include "trainer/models/list.inc"
 #undef TW_MODEL
 
 namespace {
-#define TW_MODEL(word, help) ModelEntry{#word, help, make_##word},
+#define TW_MODEL(word, published, help) ModelEntry{#word, help, make_##word},
 constexpr ModelEntry kModels[] = {
 #include "trainer/models/list.inc"
 };

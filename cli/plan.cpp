@@ -1,0 +1,195 @@
+// thinwire plan: what a step will take on more workers, before there are any.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+
+#include "cli/command.h"
+#include "cli/duration.h"
+#include "cli/help.h"
+#include "cli/numel.h"
+#include "cli/plan_report.h"
+#include "thinwire/engines.h"
+#include "thinwire/error.h"
+#ifdef THINWIRE_TRAINER
+#include "trainer/step_time.h"
+#endif
+
+namespace thinwire::cli {
+namespace {
+
+constexpr std::string_view kExamples = R"(Examples:
+  thinwire plan --model resnet50 --network 1gbit,0.1ms --workers 4,8,16,32
+  thinwire plan --numel 25M --step-time 350ms --network 1gbit,0.1ms
+  thinwire plan --numel 25M --step-time 350ms --network 10gbit,50us --workers 256,1024 \
+                --strategies "dense; gtopk; gtopk:density=0.01"   )";
+
+struct PlanFlags {
+  std::string model, numel, step_time, network, strategies, workers = "4,8,16,32";
+  int batch = 32;
+  bool json = false;
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  while (true) {
+    const auto end = text.find(separator);
+    out.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<int> parse_workers(std::string_view text) {
+  std::vector<int> out;
+  for (const std::string_view word : split(text, ',')) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc{} || end != word.data() + word.size() || value < 1 ||
+        value > kMostPlannedWorkers) {
+      throw ConfigError(
+          fmt::format("--workers {}: '{}' is not a number of workers of 1 ... {}; example: 4,8,16",
+                      text, word, kMostPlannedWorkers));
+    }
+    if (std::ranges::find(out, value) == out.end()) out.push_back(value);
+  }
+  return out;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// Each in its one text form; all of this build if none was named.
+std::vector<std::string> parse_strategies(std::string_view text) {
+  std::vector<std::string> out;
+  if (text.empty()) {
+    for (const Entry<Strategy>& entry : strategies()) out.emplace_back(entry.name);
+    return out;
+  }
+  for (const std::string_view word : split(text, ';')) {
+    if (trimmed(word).empty()) continue;
+    const std::string spec = Spec::parse(trimmed(word)).str();
+    make_strategy(spec);
+    if (std::ranges::find(out, spec) == out.end()) out.push_back(spec);
+  }
+  if (out.empty()) {
+    throw ConfigError("--strategies: at least one is needed, such as \"dense; gtopk\"");
+  }
+  return out;
+}
+
+#ifdef THINWIRE_TRAINER
+std::size_t parameters_of(const std::string& model) { return trainer::parameters_of(model); }
+
+void measure_step(PlanSetting& setting, const PlanFlags& flags, Progress& progress) {
+  progress.stage(fmt::format("{}: computing steps of {} examples", flags.model, flags.batch));
+  const auto batch = static_cast<std::size_t>(flags.batch);
+  const trainer::StepTime measured = trainer::measure_step(flags.model, batch);
+  setting.workload.step_time = measured.seconds;
+  setting.measured_batch = measured.measured_batch;
+  setting.batch = batch;
+}
+#else
+constexpr std::string_view kNoModels = "this build has no libtorch, and so no models: give --numel";
+std::size_t parameters_of(const std::string& model) {
+  throw ConfigError(fmt::format("--model {}: {} and --step-time", model, kNoModels));
+}
+void measure_step(PlanSetting&, const PlanFlags&, Progress&) {
+  throw ConfigError(std::string(kNoModels));
+}
+#endif
+
+// All that can be wrong is said here; only the time of a step may be missing.
+PlanSetting read(const PlanFlags& flags) {
+  if (flags.model.empty() == flags.numel.empty()) {
+    throw ConfigError("what to plan for: either --model M or --numel N is needed");
+  }
+  if (flags.network.empty()) {
+    throw ConfigError("--network is needed, such as --network 1gbit,0.1ms");
+  }
+  if (flags.model.empty() && flags.step_time.empty()) {
+    throw ConfigError(
+        "--numel needs --step-time, what computing a step takes on one worker, such as 350ms; with "
+        "--model it can be measured here");
+  }
+  if (flags.batch < 1) throw ConfigError(fmt::format("--batch {}: at least 1", flags.batch));
+  PlanSetting setting;
+  setting.model = flags.model;
+  setting.workers = parse_workers(flags.workers);
+  setting.strategies = parse_strategies(flags.strategies);
+  setting.workload.network = Network::parse(flags.network);
+  if (!flags.step_time.empty()) {
+    setting.workload.step_time = parse_duration("--step-time", flags.step_time);
+  }
+  setting.workload.numel =
+      flags.model.empty() ? parse_numel(flags.numel) : parameters_of(flags.model);
+  find_engine("sim");  // or it says that this build has none
+  return setting;
+}
+
+int plan(const PlanFlags& flags, Invocation& invocation) {
+  Io& io = invocation.io;
+  PlanSetting setting = read(flags);
+  std::vector<Forecast> forecasts;
+  std::string last_reason;
+  {
+    Progress progress(io);
+    if (flags.step_time.empty()) measure_step(setting, flags, progress);
+    Forecaster forecaster(setting.workload);
+    for (const std::string& strategy : setting.strategies) {
+      for (const int workers : setting.workers) {
+        progress.stage(fmt::format("{}, {} workers", strategy, workers));
+        try {
+          forecasts.push_back(forecaster.forecast(strategy, workers));
+        } catch (const ConfigError& reason) {
+          progress.clear();
+          last_reason = fmt::format("{}, {} workers: {}", strategy, workers, reason.what());
+          io.err << "left out: " << last_reason << '\n';
+          continue;
+        }
+        if (!flags.json) continue;
+        progress.clear();
+        print_plan_json(io, setting, forecasts.back());
+      }
+    }
+  }
+  if (forecasts.empty()) throw ConfigError(last_reason);
+  if (!flags.json) print_plan(io, setting, forecasts);
+  return kOk;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& root, Invocation& invocation) {
+  CLI::App* command = root.add_subcommand(
+      "plan", "What a step will take and send with each strategy on more workers.");
+  show_examples_first(*command, kExamples);
+  auto flags = std::make_shared<PlanFlags>();
+  command->add_option("--model", flags->model, "see `thinwire list models`")->type_name("M");
+  command->add_option("--numel", flags->numel, "... or a number of parameters, such as 25M")
+      ->type_name("N");
+  command
+      ->add_option("--step-time", flags->step_time,
+                   "what computing a step takes, such as 350ms (measured here)")
+      ->type_name("T");
+  command->add_option("--batch", flags->batch, "examples per worker of the measured step (32)")
+      ->type_name("B");
+  command->add_option("--network", flags->network, "bandwidth and latency, such as 1gbit,0.1ms")
+      ->type_name("BW,LAT");
+  command->add_option("--workers", flags->workers, "a list (4,8,16,32)")->type_name("P,...");
+  command
+      ->add_option("--strategies", flags->strategies,
+                   "separated by semicolons (all); see `thinwire list strategies`")
+      ->type_name("SPEC;...");
+  command->add_flag("--json", flags->json, "a JSON line per strategy and number of workers");
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return plan(*flags, invocation); };
+  });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,205 @@
+#include "cli/plan_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "cli/readable.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr std::string_view kBaseline = "dense";
+// Dense is as good if its step is at most so many times as long as the best one.
+constexpr double kAsGood = 1.05;
+
+using Rows = std::vector<const Forecast*>;
+
+// The forecasts for that many workers, in the order asked for.
+Rows of_size(const std::vector<Forecast>& forecasts, int workers) {
+  Rows out;
+  for (const Forecast& each : forecasts) {
+    if (each.workers == workers) out.push_back(&each);
+  }
+  return out;
+}
+
+const Forecast* find(const Rows& rows, std::string_view strategy) {
+  const auto found =
+      std::ranges::find_if(rows, [&](const Forecast* each) { return each->strategy == strategy; });
+  return found == rows.end() ? nullptr : *found;
+}
+
+// Of those whose replicas are the same after every step, or of the others; null if there is none.
+const Forecast* fastest(const Rows& rows, bool lockstep) {
+  const Forecast* best = nullptr;
+  for (const Forecast* each : rows) {
+    if ((each->pace == Pace::lockstep) != lockstep) continue;
+    if (best == nullptr || each->step < best->step) best = each;
+  }
+  return best;
+}
+
+bool is_scaled(const Forecast& forecast) { return forecast.scale > 1; }
+
+std::string counted(int workers) {
+  return fmt::format("{} {}", workers, workers == 1 ? "worker" : "workers");
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+std::string milliseconds(Seconds time) { return fmt::format("{:.1f}", 1e3 * time.count()); }
+
+struct Quantity {
+  std::string_view heading;
+  std::function<std::string(const Forecast&)> text;
+};
+
+void print_table(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts,
+                 const Quantity& quantity) {
+  std::size_t width = 16;
+  for (const std::string& strategy : setting.strategies) width = std::max(width, strategy.size());
+  io.out << '\n' << bold(io, quantity.heading) << '\n' << fmt::format("{:<{}}", "workers", width);
+  for (const int workers : setting.workers) io.out << fmt::format(" {:>10}", workers);
+  io.out << '\n';
+  for (const std::string& strategy : setting.strategies) {
+    io.out << fmt::format("{:<{}}", strategy, width);
+    for (const int workers : setting.workers) {
+      const Forecast* const cell = find(of_size(forecasts, workers), strategy);
+      io.out << fmt::format(" {:>10}", cell != nullptr ? quantity.text(*cell) : "-");
+    }
+    io.out << '\n';
+  }
+}
+
+void print_heading(Io& io, const PlanSetting& setting) {
+  const Workload& workload = setting.workload;
+  io.out << bold(io, fmt::format("{}{} parameters, {} of computing per step, network {}",
+                                 setting.model.empty() ? "" : setting.model + ": ", workload.numel,
+                                 readable_time(workload.step_time), workload.network.str()))
+         << '\n';
+  if (setting.measured_batch == 0) return;
+  io.out << fmt::format(
+      "computing: measured on one core of this machine, batch {}{}\n", setting.measured_batch,
+      setting.measured_batch == setting.batch ? "" : fmt::format(", scaled to {}", setting.batch));
+}
+
+// What strategies that exchange models say about the rehearsed run: how often that was depends on
+// training, and here on the made-up gradients.
+void print_rates(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts) {
+  const Rows largest = of_size(forecasts, std::ranges::max(setting.workers));
+  for (const Forecast* each : largest) {
+    if (each->pace == Pace::lockstep || each->figures.empty()) continue;
+    std::vector<std::string> figures;
+    for (const Figure& figure : each->figures) {
+      if (!figure.group.empty()) continue;
+      figures.push_back(fmt::format("{} {:.3g}", figure.name, figure.value()));
+    }
+    io.out << fmt::format("{} with {} workers: {}\n", each->strategy, each->workers,
+                          fmt::join(figures, ", "));
+  }
+}
+
+void print_method(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts) {
+  io.out << "\nEfficiency is computing / step. The real strategies exchanged made-up gradients on "
+            "simulated workers, each\non a link and a core of its own; their own computing counts "
+            "as measured on this machine.\n";
+  print_rates(io, setting, forecasts);
+}
+
+std::string choice(const Forecast& best) {
+  return fmt::format("{}, {} ms a step, efficiency {} %", best.strategy, milliseconds(best.step),
+                     percent(best.efficiency));
+}
+
+std::string dense_advice(const std::vector<int>& as_good, const std::vector<int>& all) {
+  if (as_good.empty()) {
+    return fmt::format("Nowhere is {} as good ({} workers).", kBaseline, fmt::join(all, ", "));
+  }
+  if (as_good.size() == all.size()) {
+    return fmt::format("With {} workers {} is as good: use it.", fmt::join(all, ", "), kBaseline);
+  }
+  const bool from_below =
+      std::ranges::equal(as_good, std::span(all).first(std::min(as_good.size(), all.size())));
+  return from_below
+             ? fmt::format("Up to {} workers {} is as good: use it.", as_good.back(), kBaseline)
+             : fmt::format("With {} workers {} is as good: use it.", fmt::join(as_good, ", "),
+                           kBaseline);
+}
+
+}  // namespace
+
+std::vector<std::string> plan_advice(const PlanSetting& setting,
+                                     const std::vector<Forecast>& forecasts) {
+  std::vector<std::string> out;
+  std::vector<int> told, dense_as_good;
+  std::vector<int> sizes = setting.workers;
+  std::ranges::sort(sizes);
+  for (const int workers : sizes) {
+    const Rows rows = of_size(forecasts, workers);
+    const Forecast* const best = fastest(rows, true);
+    const Forecast* const looser = fastest(rows, false);
+    if (best == nullptr && looser == nullptr) continue;
+    std::string line = fmt::format("{}: {}", counted(workers), choice(best ? *best : *looser));
+    if (best != nullptr && looser != nullptr && looser->step < best->step) {
+      line += fmt::format("; if models may differ for a while: {}", choice(*looser));
+    }
+    out.push_back(line);
+    const Forecast* const dense = find(rows, kBaseline);
+    if (dense == nullptr || best == nullptr) continue;
+    told.push_back(workers);
+    if (dense->step <= kAsGood * best->step) dense_as_good.push_back(workers);
+  }
+  if (!told.empty()) out.push_back(dense_advice(dense_as_good, told));
+  return out;
+}
+
+void print_plan(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts) {
+  print_heading(io, setting);
+  const Quantity quantities[] = {
+      {"efficiency, %", [](const Forecast& each) { return percent(each.efficiency); }},
+      {"step, ms", [](const Forecast& each) { return milliseconds(each.step); }},
+      {"of it the strategy's own computing, ms",
+       [](const Forecast& each) { return milliseconds(each.codec); }},
+      {"sent per worker and step",
+       [](const Forecast& each) { return readable_bytes(each.bytes_per_worker_step); }},
+  };
+  for (const Quantity& quantity : quantities) print_table(io, setting, forecasts, quantity);
+  if (std::ranges::any_of(forecasts, is_scaled)) {
+    const auto text = [](const Forecast& each) {
+      return is_scaled(each) ? fmt::format("1/{:.3g}", each.scale) : std::string("all");
+    };
+    print_table(io, setting, forecasts,
+                {"scaled payloads: part of the parameters that was simulated, on links as much "
+                 "slower",
+                 text});
+  }
+  io.out << '\n' << bold(io, "Best choice, by time per step") << '\n';
+  for (const std::string& line : plan_advice(setting, forecasts)) io.out << line << '\n';
+  print_method(io, setting, forecasts);
+}
+
+void print_plan_json(Io& io, const PlanSetting& setting, const Forecast& forecast) {
+  nlohmann::ordered_json line = {
+      {"strategy", forecast.strategy},
+      {"workers", forecast.workers},
+      {"step_seconds", forecast.step.count()},
+      {"efficiency", forecast.efficiency},
+      {"bytes_per_worker_step", forecast.bytes_per_worker_step},
+      {"codec_seconds", forecast.codec.count()},
+      {"wire_bound_seconds", forecast.wire_bound.count()},
+      {"numel", setting.workload.numel},
+      {"step_time", setting.workload.step_time.count()},
+      {"network", setting.workload.network.str()},
+      {"scaled", is_scaled(forecast)},
+      {"scale", forecast.scale},
+  };
+  for (const Figure& figure : forecast.figures) {
+    if (figure.group.empty()) line["detail"][figure.name] = figure.value();
+  }
+  io.out << line.dump() << '\n' << std::flush;
+}
+
+}  // namespace thinwire::cli

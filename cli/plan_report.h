@@ -1,0 +1,31 @@
+// What `plan` prints: tables and advice for people, a JSON line per forecast for scripts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/forecast.h"
+#include "cli/io.h"
+
+namespace thinwire::cli {
+
+struct PlanSetting {
+  Workload workload;
+  std::string model;               // empty: a number of parameters was given
+  std::size_t measured_batch = 0;  // of the step that was timed here; 0: its time was given
+  std::size_t batch = 0;           // that the time is for
+  std::vector<std::string> strategies;
+  std::vector<int> workers;
+};
+
+void print_plan_json(Io& io, const PlanSetting& setting, const Forecast& forecast);
+
+// Those that could not be told are missing.
+void print_plan(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts);
+
+// The sentences of the advice: the best choice for each number of workers, and where dense is as
+// good.
+std::vector<std::string> plan_advice(const PlanSetting& setting,
+                                     const std::vector<Forecast>& forecasts);
+
+}  // namespace thinwire::cli

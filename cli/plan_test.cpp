@@ -1,0 +1,152 @@
+// thinwire plan: what it refuses, what it prints, what it advises.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/command.h"
+#include "cli/duration.h"
+#include "cli/plan_report.h"
+#include "strategy/model_run.h"
+#include "thinwire/collective.h"
+#include "thinwire/error.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome plan(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"plan"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  std::ostringstream out, err;
+  Io io{out, err, [](std::string_view) -> std::optional<std::string> { return std::nullopt; }};
+  const int code = run(std::move(arguments), io);
+  return {code, out.str(), err.str()};
+}
+
+void expect_refused(const std::vector<std::string>& arguments, std::string_view part) {
+  const Outcome outcome = plan(arguments);
+  EXPECT_EQ(outcome.code, kBadUsage) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " is not in: " << outcome.err;
+}
+
+TEST(Plan, RefusesWhatItCannotPlanForBeforeAnythingStarts) {
+  const std::string net = "1gbit,0.1ms";
+  for (const char* workers : {"0", "5000", "-4", "four", "4,,8", "4;8", ""}) {
+    expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--workers", workers},
+                   "--workers");
+  }
+  for (const char* time : {"0", "-1s", "nan", "inf", "3 weeks", "1e9s", "ms"}) {
+    expect_refused({"--numel", "1k", "--step-time", time, "--network", net}, "--step-time");
+  }
+  expect_refused({"--numel", "1k", "--step-time", "1s", "--network", "fast"}, "'fast'");
+  expect_refused({"--numel", "1k", "--step-time", "1s"}, "--network is needed");
+  expect_refused({"--numel", "1k", "--network", net}, "--step-time");
+  expect_refused({"--numel", "none", "--step-time", "1s", "--network", net}, "--numel");
+  expect_refused({"--network", net}, "--model M or --numel N");
+  expect_refused({"--model", "lenet", "--numel", "1k", "--network", net}, "--model M or --numel N");
+  expect_refused({"--model", "lenett", "--step-time", "1s", "--network", net}, "lenett");
+  expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--batch", "0"},
+                 "--batch");
+  expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", "gtopc"},
+                 "did you mean 'gtopk'");
+  expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", " ; "},
+                 "--strategies");
+}
+
+TEST(Plan, ReadsDurations) {
+  EXPECT_DOUBLE_EQ(parse_duration("--t", "350ms").count(), 0.35);
+  EXPECT_DOUBLE_EQ(parse_duration("--t", "0.35s").count(), 0.35);
+  EXPECT_DOUBLE_EQ(parse_duration("--t", "0.35").count(), 0.35);
+  EXPECT_DOUBLE_EQ(parse_duration("--t", "20us").count(), 20e-6);
+}
+
+TEST(Plan, PrintsALinePerStrategyAndSize) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  const Outcome outcome =
+      plan({"--numel", "100k", "--step-time", "20ms", "--network", "100mbit,0.1ms", "--workers",
+            "1,4", "--strategies", "dense; localsgd:period=4", "--json"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  std::vector<nlohmann::json> lines;
+  std::istringstream stream(outcome.out);
+  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(lines.size(), 4u);
+  for (const nlohmann::json& line : lines) {
+    EXPECT_EQ(line["numel"], 100'000);
+    EXPECT_EQ(line["scaled"], false);
+    EXPECT_NEAR(line["efficiency"].get<double>(), 0.02 / line["step_seconds"].get<double>(), 1e-9);
+  }
+  EXPECT_EQ(lines[0]["efficiency"], 1.0);  // one worker waits for nobody
+  const double dense_bytes = static_cast<double>(allreduce_bytes(100'000, 0, 4));
+  EXPECT_EQ(lines[1]["strategy"], "dense");
+  EXPECT_EQ(lines[1]["bytes_per_worker_step"], dense_bytes);
+  EXPECT_GE(lines[1]["step_seconds"].get<double>(),
+            0.02 + lines[1]["wire_bound_seconds"].get<double>());
+  EXPECT_NEAR(lines[3]["bytes_per_worker_step"].get<double>(), dense_bytes / 4, 1);
+}
+
+TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  const Outcome outcome = plan({"--numel", "3M", "--step-time", "50ms", "--network", "1gbit,0.1ms",
+                                "--workers", "16", "--strategies", "dense; gtopk"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  for (const char* part : {"efficiency, %", "step, ms", "sent per worker and step",
+                           "16 workers: gtopk", "Nowhere is dense as good", "scaled payloads"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;
+  }
+  EXPECT_NE(outcome.err.find("gtopk, 16 workers"), std::string::npos) << outcome.err;
+}
+
+TEST(Plan, LeavesOutWhatIsTooLargeToSimulateAndSaysWhy) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  const Outcome outcome = plan({"--numel", "1k", "--step-time", "50ms", "--network", "1gbit",
+                                "--workers", "512", "--strategies", "localsgd"});
+  EXPECT_EQ(outcome.code, kBadUsage);
+  EXPECT_NE(outcome.err.find("left out: localsgd, 512 workers"), std::string::npos) << outcome.err;
+}
+
+Forecast made_up(std::string strategy, int workers, double seconds, Pace pace = Pace::lockstep) {
+  Forecast out;
+  out.strategy = std::move(strategy);
+  out.workers = workers;
+  out.step = Seconds(seconds);
+  out.pace = pace;
+  return out;
+}
+
+std::string advice(const std::vector<int>& workers, const std::vector<Forecast>& forecasts) {
+  PlanSetting setting;
+  setting.workers = workers;
+  std::string out;
+  for (const std::string& line : plan_advice(setting, forecasts)) out += line + "\n";
+  return out;
+}
+
+TEST(PlanAdvice, PrefersDenseWhereItIsAsGood) {
+  const std::string text = advice({8, 4}, {made_up("dense", 4, 1.04), made_up("dense", 8, 2),
+                                           made_up("gtopk", 4, 1), made_up("gtopk", 8, 1)});
+  EXPECT_NE(text.find("8 workers: gtopk"), std::string::npos) << text;
+  EXPECT_NE(text.find("Up to 4 workers dense is as good: use it."), std::string::npos) << text;
+  EXPECT_NE(advice({4}, {made_up("dense", 4, 1), made_up("gtopk", 4, 2)})
+                .find("With 4 workers dense is as good: use it."),
+            std::string::npos);
+  EXPECT_NE(advice({4, 8}, {made_up("dense", 4, 2), made_up("dense", 8, 1), made_up("topk", 4, 1)})
+                .find("With 8 workers dense is as good"),
+            std::string::npos);
+}
+
+TEST(PlanAdvice, NamesStrategiesThatLetModelsDifferApart) {
+  const std::string text =
+      advice({4}, {made_up("gtopk", 4, 1), made_up("gossip", 4, 0.5, Pace::free)});
+  EXPECT_NE(text.find("4 workers: gtopk"), std::string::npos) << text;
+  EXPECT_NE(text.find("if models may differ for a while: gossip"), std::string::npos) << text;
+  EXPECT_EQ(text.find("dense"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace thinwire::cli
