@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cli/launcher.h"
+#include "cli/token.h"
 
 namespace thinwire::cli {
 namespace {
@@ -76,6 +77,7 @@ int inherited_socket(const Environment& env) {
 void plan_processes(Group& group, const GroupFlags& flags, const std::optional<Place>& place,
                     const Environment& env) {
   group.join.interface = find_interface(flags.place, env);
+  group.join.token = find_token(flags.token_file, env);
   if (group.engine == "mpi") plan_mpi(flags, place, env);
   if (!place) {
     if (flags.place.master) {
@@ -137,6 +139,12 @@ void add_group_flags(CLI::App& command, GroupFlags& flags) {
       .add_option("--interface", flags.place.interface,
                   "network interface (the one that routes to the master)")
       ->type_name("NAME")
+      ->group(group);
+  command
+      .add_option("--token-file", flags.token_file,
+                  "a secret of this job, by which ranks on several machines recognise each other "
+                  "(or THINWIRE_TOKEN)")
+      ->type_name("FILE")
       ->group(group);
   command
       .add_option("--join-timeout", flags.join_timeout,
