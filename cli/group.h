@@ -36,7 +36,8 @@ struct Group {
   int workers_to_fit = 1;
 };
 
-// Reads no file but that of the token. ConfigError if the flags, the build and the environment do not fit together.
+// Reads the file of the token, and how much memory there is. ConfigError if the flags, the build
+// and the environment do not fit together.
 Group plan_group(const GroupFlags& flags, const Environment& env);
 
 // Runs the worker on every rank that lives in this process, or starts processes that will do so.

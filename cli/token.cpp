@@ -34,9 +34,10 @@ std::string trimmed(std::string_view text) {
 std::string checked(std::string_view text, std::string_view source) {
   std::string token = trimmed(text);
   if (token.size() >= kShortest) return token;
-  throw ConfigError(fmt::format("{}: a token of {} characters is easily guessed, at least {} are "
-                                "needed: {}",
-                                source, token.size(), kShortest, kHowTo));
+  throw ConfigError(
+      fmt::format("{}: a token of {} characters is easily guessed, at least {} are "
+                  "needed: {}",
+                  source, token.size(), kShortest, kHowTo));
 }
 
 // Opened without waiting: of a pipe that nobody writes to the user is told, too.
