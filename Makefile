@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.h')
 
-.PHONY: help deps build demo test bench results format tidy asan tsan clean
+.PHONY: help deps build demo test bench results format tidy asan tsan fuzz clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -44,5 +44,10 @@ tsan:  ## engine tests under the thread sanitizer, without foreign engines
 	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS) --target engine_tests
 	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L engine
 
+FUZZ_SECONDS ?= 60
+fuzz:  ## every reader of foreign bytes under libFuzzer (FUZZ_SECONDS=60 for each)
+	@tools/deps fuzz && cmake --preset fuzz && cmake --build build-fuzz -j $(JOBS) --target fuzzers
+	@tools/fuzz $(FUZZ_SECONDS)
+
 clean:
-	@rm -rf build build-asan build-tsan
+	@rm -rf build build-asan build-tsan build-fuzz

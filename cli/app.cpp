@@ -42,7 +42,10 @@ int exit_code(const TransportError&, const Io& io) {
 int run_action(const Invocation& invocation) {
   Io& io = invocation.io;
   try {
-    return invocation.action();
+    const int code = invocation.action();
+    io.out.flush();
+    if (code == kOk && !io.out) throw Error("the output cannot be written: is the disk full?");
+    return code;
   } catch (const ConfigError& error) {
     print_error(io, error.what());
     return kBadUsage;

@@ -12,6 +12,7 @@
 #include "cli/help.h"
 #include "cli/memory.h"
 #include "cli/numel.h"
+#include "cli/ranges.h"
 #include "cli/select_command.h"
 #include "thinwire/strategy.h"
 
@@ -120,7 +121,9 @@ void add_bench_allreduce(CLI::App& bench, Invocation& invocation) {
   command->add_option("--reps", flags->plan.reps, "repetitions that count (5)")->type_name("R");
   command->add_option("--warmup", flags->plan.warmup, "repetitions before them (1)")
       ->type_name("W");
-  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")->type_name("S");
+  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")
+      ->type_name("S")
+      ->check(whole_number(0, UINT64_MAX));
   add_group_flags(*command, flags->group);
   command->add_flag("--json", flags->json, "a JSON line per size instead of the table");
   command->callback([&invocation, flags] {

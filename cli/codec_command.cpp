@@ -9,6 +9,7 @@
 #include "cli/codec_report.h"
 #include "cli/help.h"
 #include "cli/numel.h"
+#include "cli/ranges.h"
 #include "thinwire/codec.h"
 
 namespace thinwire::cli {
@@ -71,7 +72,9 @@ void add_bench_codec(CLI::App& bench, Invocation& invocation) {
   command->add_option("--reps", flags->plan.reps, "repetitions that count (11)")->type_name("R");
   command->add_option("--warmup", flags->plan.warmup, "repetitions before them (3)")
       ->type_name("W");
-  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")->type_name("S");
+  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")
+      ->type_name("S")
+      ->check(whole_number(0, UINT64_MAX));
   command->add_flag("--json", flags->json, "a JSON line per codec instead of the table");
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return bench_codec(*flags, invocation.io); };

@@ -9,11 +9,18 @@
 #include <filesystem>
 
 #include "cli/launcher.h"
+#include "cli/memory.h"
+#include "cli/numel.h"
+#include "cli/ranges.h"
+#include "cli/token.h"
 
 namespace thinwire::cli {
 namespace {
 
 constexpr int kWorkersByHand = 4;
+// Started by this process, as processes or threads. `sim` has a limit of its own.
+constexpr int kMostLocalWorkers = 1024;
+constexpr std::uint64_t kBytesPerProcess = 16u << 20;  // the least that one takes
 
 bool built(std::string_view engine) {
   return std::ranges::any_of(engines(), [&](const Engine& e) { return e.name == engine; });
@@ -45,6 +52,25 @@ bool really_launched(const std::optional<Place>& place, const Environment& env) 
   return place->launcher != Launcher::slurm || env("SLURM_STEP_ID").has_value();
 }
 
+int local_workers(const GroupFlags& flags, std::string_view engine) {
+  const int workers = flags.workers.value_or(kWorkersByHand);
+  if (engine != "sim" && workers > kMostLocalWorkers) {
+    throw ConfigError(
+        fmt::format("--workers {}: at most {} on one machine", workers, kMostLocalWorkers));
+  }
+  return workers;
+}
+
+void check_processes_fit(int workers) {
+  const std::uint64_t needed = static_cast<std::uint64_t>(workers) * kBytesPerProcess;
+  const std::optional<std::uint64_t> room = available_memory();
+  if (!room || needed <= *room) return;
+  throw ConfigError(
+      fmt::format("--workers {}: so many processes need at least {}, but only {} are "
+                  "available",
+                  workers, gibibytes(needed), gibibytes(*room)));
+}
+
 void plan_in_process(Group& group, const GroupFlags& flags, const std::optional<Place>& place,
                      const Environment& env) {
   if (really_launched(place, env)) {
@@ -54,7 +80,7 @@ void plan_in_process(Group& group, const GroupFlags& flags, const std::optional<
         group.engine, place->source, place->size));
   }
   group.start = Group::Start::in_process;
-  group.join.size = group.workers_to_fit = flags.workers.value_or(kWorkersByHand);
+  group.join.size = group.workers_to_fit = local_workers(flags, group.engine);
 }
 
 void plan_mpi(const GroupFlags& flags, const std::optional<Place>& place, const Environment& env) {
@@ -76,13 +102,15 @@ int inherited_socket(const Environment& env) {
 void plan_processes(Group& group, const GroupFlags& flags, const std::optional<Place>& place,
                     const Environment& env) {
   group.join.interface = find_interface(flags.place, env);
+  group.join.token = find_token(flags.token_file, env);
   if (group.engine == "mpi") plan_mpi(flags, place, env);
   if (!place) {
     if (flags.place.master) {
       throw ConfigError("--master needs --rank and --world-size, or a launcher that sets them");
     }
     group.start = Group::Start::by_us;
-    group.join.size = group.workers_to_fit = flags.workers.value_or(kWorkersByHand);
+    group.join.size = group.workers_to_fit = local_workers(flags, group.engine);
+    check_processes_fit(group.join.size);
     return;
   }
   group.start = Group::Start::by_others;
@@ -121,7 +149,8 @@ void add_group_flags(CLI::App& command, GroupFlags& flags) {
                   "imitate a thin wire on this machine, such as 1gbit,0.2ms")
       ->type_name("BW[,LAT]");
   command.add_option("--timeout", flags.timeout, "seconds a peer may be silent (60)")
-      ->type_name("S");
+      ->type_name("S")
+      ->check(number(1e-3, Transport::kLongestTimeout.count()));
 
   const std::string group = "Workers started by others (torchrun, mpirun and srun need no flags)";
   command.add_option("--rank", flags.place.rank, "which worker this is")
@@ -139,9 +168,16 @@ void add_group_flags(CLI::App& command, GroupFlags& flags) {
       ->type_name("NAME")
       ->group(group);
   command
+      .add_option("--token-file", flags.token_file,
+                  "a secret of this job, by which ranks on several machines recognise each other "
+                  "(or THINWIRE_TOKEN)")
+      ->type_name("FILE")
+      ->group(group);
+  command
       .add_option("--join-timeout", flags.join_timeout,
                   "seconds for all workers to come together (30)")
       ->type_name("S")
+      ->check(number(1e-3, Transport::kLongestTimeout.count()))
       ->group(group);
   command.add_option("--fault", flags.fault)->group("");  // for tests: see faulty.cpp
 }
@@ -151,8 +187,6 @@ Group plan_group(const GroupFlags& flags, const Environment& env) {
   Group group;
   group.engine = choose_engine(flags, place);
   const Engine& engine = find_engine(group.engine);
-  if (!(flags.timeout > 0)) throw ConfigError("--timeout must be more than 0 seconds");
-  if (!(flags.join_timeout > 0)) throw ConfigError("--join-timeout must be more than 0 seconds");
   group.join.timeout = Seconds(flags.timeout);
   group.join.join_timeout = Seconds(flags.join_timeout);
   if (!flags.network.empty()) group.join.network = Network::parse(flags.network);

@@ -18,6 +18,7 @@ struct GroupFlags {
   double timeout = 60;
   double join_timeout = 30;
   PlaceFlags place;
+  std::string token_file;
   std::string fault;
 };
 void add_group_flags(CLI::App& command, GroupFlags& flags);
@@ -35,7 +36,8 @@ struct Group {
   int workers_to_fit = 1;
 };
 
-// Pure. ConfigError if the flags, the build and the environment do not fit together.
+// Reads the file of the token, and how much memory there is. ConfigError if the flags, the build
+// and the environment do not fit together.
 Group plan_group(const GroupFlags& flags, const Environment& env);
 
 // Runs the worker on every rank that lives in this process, or starts processes that will do so.

@@ -16,6 +16,7 @@
 #include <optional>
 #include <system_error>
 
+#include "cli/token.h"
 #include "cli/worker_process.h"
 #include "thinwire/transport.h"
 
@@ -92,19 +93,29 @@ class SignalEvents {
   struct sigaction before_term_ {};
 };
 
-std::vector<std::string> environment_of(int rank, int workers, const MasterSocket& master,
-                                        bool terminal) {
+// What the workers of one launch share.
+struct Job {
+  MasterSocket master;
+  std::string token = fresh_token();  // or other users of this machine could join
+  int workers = 1;
+  bool terminal = false;
+};
+
+std::vector<std::string> environment_of(int rank, const Job& job) {
   std::vector<std::pair<std::string_view, std::string>> ours = {
       {"RANK", std::to_string(rank)},
-      {"WORLD_SIZE", std::to_string(workers)},
+      {"WORLD_SIZE", std::to_string(job.workers)},
       {"LOCAL_RANK", std::to_string(rank)},
-      {"LOCAL_WORLD_SIZE", std::to_string(workers)},
+      {"LOCAL_WORLD_SIZE", std::to_string(job.workers)},
       {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", std::to_string(master.port)},
+      {"MASTER_PORT", std::to_string(job.master.port)},
+      {kTokenVariable, job.token},
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
-      {kLauncherVariable, std::string(terminal ? kLauncherOnTerminal : kLauncherElsewhere)},
+      {kLauncherVariable, std::string(job.terminal ? kLauncherOnTerminal : kLauncherElsewhere)},
   };
-  if (rank == 0) ours.emplace_back(kMasterSocketVariable, std::to_string(master.socket.number()));
+  if (rank == 0) {
+    ours.emplace_back(kMasterSocketVariable, std::to_string(job.master.socket.number()));
+  }
 
   std::vector<std::string> out;
   for (char** line = environ; *line != nullptr; ++line) {
@@ -122,11 +133,12 @@ class Watch {
  public:
   Watch(const LaunchOptions& options, Io& io)
       : options_(options), io_(io), relay_(io.err), start_(now()) {
-    const MasterSocket master;
+    Job job;
+    job.workers = options.workers;
+    job.terminal = io.live;
     for (int rank = 0; rank < options.workers; ++rank) {
-      workers_.emplace_back(rank, options.command,
-                            environment_of(rank, options.workers, master, io.live),
-                            rank == 0 ? master.socket.number() : -1);
+      workers_.emplace_back(rank, options.command, environment_of(rank, job),
+                            rank == 0 ? job.master.socket.number() : -1);
     }
   }
 

@@ -7,6 +7,7 @@
 #include "cli/bench_limits.h"
 #include "cli/help.h"
 #include "cli/numel.h"
+#include "cli/ranges.h"
 #include "cli/select_bench.h"
 #include "cli/select_report.h"
 #include "thinwire/error.h"
@@ -67,7 +68,9 @@ void add_bench_select(CLI::App& bench, Invocation& invocation) {
       ->type_name("D");
   command->add_option("--reps", flags->plan.reps, "steps that count (11)")->type_name("R");
   command->add_option("--warmup", flags->plan.warmup, "steps before them (10)")->type_name("W");
-  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")->type_name("S");
+  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")
+      ->type_name("S")
+      ->check(whole_number(0, UINT64_MAX));
   command->add_flag("--json", flags->json, "a JSON line per kernel instead of the table");
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return bench_select(*flags, invocation.io); };

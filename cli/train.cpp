@@ -1,12 +1,17 @@
 // thinwire train: a network learns on several workers.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <filesystem>
 
 #include "cli/command.h"
 #include "cli/group.h"
 #include "cli/help.h"
+#include "cli/memory.h"
+#include "cli/numel.h"
+#include "cli/ranges.h"
 #include "cli/train_report.h"
 
 namespace thinwire::cli {
@@ -19,6 +24,8 @@ constexpr std::string_view kExamples = R"(Examples:
   thinwire train --network 100mbit,1ms --slow 1:3               a thin wire, a slow worker
   thinwire train --transport sim --workers 16 --network 1gbit,0.1ms --step-time 0.05
   torchrun --nnodes 2 ... --no-python thinwire train            one rank of many)";
+
+constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
 
 struct TrainFlags {
   trainer::TrainOptions options;
@@ -59,14 +66,11 @@ void require(bool holds, std::string_view text) {
 void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& data) {
   trainer::TrainOptions& options = flags.options;
   const int workers = group.join.size;
-  require(options.batch >= 1, "--batch: at least 1");
   require(options.learning_rate > 0, "--lr: more than 0");
   require(flags.momentum >= 0 && flags.momentum < 1, "--momentum: 0 ... 1, without 1");
-  require(flags.weight_decay >= 0, "--weight-decay: at least 0");
   require(flags.nonfinite == "skip" || flags.nonfinite == "stop", "--nonfinite: skip or stop");
   require(!options.resume || !options.out.empty(), "--resume needs --out DIR, where to go on");
   require(options.save_every == 0 || !options.out.empty(), "--save-every needs --out DIR");
-  require(flags.step_time >= 0, "--step-time: at least 0 seconds");
   options.descent.momentum = static_cast<float>(flags.momentum);
   options.descent.weight_decay = static_cast<float>(flags.weight_decay);
   options.session.nonfinite = flags.nonfinite == "stop" ? NonFinite::stop : NonFinite::skip;
@@ -75,11 +79,35 @@ void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& da
 
   const int lengths =
       (flags.length.epochs > 0) + (flags.length.steps > 0) + (flags.length.samples > 0);
-  require(flags.length.epochs >= 0, "--epochs: more than 0");
   require(lengths <= 1, "only one of --epochs, --steps and --samples");
   if (lengths == 0) flags.length.epochs = 3;
   options.steps = total_steps(flags.length, data.train->size(), options.batch,
                               trainer::training_workers(options.session.strategy, workers));
+}
+
+// Before the first step rather than after the last.
+void check_writable(const std::string& out) {
+  if (out.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (!error && access(out.c_str(), W_OK | X_OK) != 0) error.assign(errno, std::generic_category());
+  if (!error) return;
+  throw ConfigError(
+      fmt::format("--out {}: a directory to write to is needed: {}", out, error.message()));
+}
+
+// Parameters, gradients, velocity, and what a strategy keeps beside them: the least that a run
+// takes. What layers remember for their gradients comes on top.
+void check_memory(std::size_t parameters, const Group& group) {
+  constexpr std::uint64_t kBuffers = 5;
+  const std::uint64_t needed = std::uint64_t{parameters} * sizeof(float) * kBuffers *
+                               static_cast<std::uint64_t>(group.workers_to_fit);
+  const std::optional<std::uint64_t> room = available_memory();
+  if (!room || needed <= *room) return;
+  throw ConfigError(fmt::format(
+      "--workers {}: on this machine {} models of {} parameters need at least {}, but only {} are "
+      "available: fewer workers, or a smaller --model",
+      group.join.size, group.workers_to_fit, parameters, gibibytes(needed), gibibytes(*room)));
 }
 
 int train(TrainFlags flags, Invocation& invocation) {
@@ -88,6 +116,8 @@ int train(TrainFlags flags, Invocation& invocation) {
   const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
   complete(flags, group, data);
   const std::size_t parameters = check(flags.options, data);
+  check_memory(parameters, group);
+  check_writable(flags.options.out);
   if (flags.options.resume) {
     check_resume(flags.options, parameters, group.join.rank, group.join.size);
   }
@@ -118,21 +148,34 @@ void add_training_flags(CLI::App& command, TrainFlags& flags) {
   command.add_option("--model", options.model, "see `thinwire list models` (lenet)")
       ->type_name("M");
   command.add_option("--data", options.data, "see `thinwire list data` (digits)")->type_name("D");
-  command.add_option("--epochs", flags.length.epochs, "length of the run (3)")->type_name("N");
-  command.add_option("--steps", flags.length.steps, "... or in steps")->type_name("N");
+  command.add_option("--epochs", flags.length.epochs, "length of the run (3)")
+      ->type_name("N")
+      ->check(number(1e-6, 1e6));
+  command.add_option("--steps", flags.length.steps, "... or in steps")
+      ->type_name("N")
+      ->check(whole_number(1, kMostSteps));
   command.add_option("--samples", flags.length.samples, "... or in examples of all workers")
-      ->type_name("N");
-  command.add_option("--batch", options.batch, "examples per worker and step (32)")->type_name("B");
-  command.add_option("--lr", options.learning_rate, "learning rate (0.05)")->type_name("LR");
-  command.add_option("--momentum", flags.momentum, "(0.9)")->type_name("M");
+      ->type_name("N")
+      ->check(whole_number(1, kMostSteps));
+  command.add_option("--batch", options.batch, "examples per worker and step (32)")
+      ->type_name("B")
+      ->check(whole_number(1, 1 << 24));
+  command.add_option("--lr", options.learning_rate, "learning rate (0.05)")
+      ->type_name("LR")
+      ->check(number(0, 1e6));
+  command.add_option("--momentum", flags.momentum, "(0.9)")->type_name("M")->check(number(0, 1));
   command.add_flag("--nesterov", options.descent.nesterov, "Nesterov's form of momentum");
-  command.add_option("--weight-decay", flags.weight_decay, "(0)")->type_name("W");
+  command.add_option("--weight-decay", flags.weight_decay, "(0)")
+      ->type_name("W")
+      ->check(number(0, 1e6));
   command
       .add_option("--lr-schedule", options.lr_schedule,
                   "constant, step:every=E,factor=F or cosine, each with warmup=E (epochs) and "
                   "scale=linear (constant)")
       ->type_name("SPEC");
-  command.add_option("--seed", options.seed, "of everything random (1)")->type_name("S");
+  command.add_option("--seed", options.seed, "of everything random (1)")
+      ->type_name("S")
+      ->check(whole_number(0, UINT64_MAX));
 }
 
 void add_run_flags(CLI::App& command, TrainFlags& flags) {
@@ -141,14 +184,19 @@ void add_run_flags(CLI::App& command, TrainFlags& flags) {
       ->type_name("DIR");
   command.add_flag("--resume", options.resume, "go on from the newest whole checkpoint in --out");
   command.add_option("--save-every", options.save_every, "steps between checkpoints (at the end)")
-      ->type_name("N");
-  command.add_option("--keep", options.keep, "checkpoints to keep (3)")->type_name("N");
+      ->type_name("N")
+      ->check(whole_number(0, kMostSteps));
+  command.add_option("--keep", options.keep, "checkpoints to keep (3)")
+      ->type_name("N")
+      ->check(whole_number(0, kMostSteps));
   command.add_option("--eval-every", options.eval_every, "steps between tests (at the end)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number(0, kMostSteps));
   command
       .add_option("--check-every", options.session.check_every,
                   "steps between comparisons of the replicas (at the end)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number(0, kMostSteps));
   command
       .add_option("--nonfinite", flags.nonfinite,
                   "what to do about gradients that are not finite: skip or stop (skip)")
@@ -158,7 +206,8 @@ void add_run_flags(CLI::App& command, TrainFlags& flags) {
   command
       .add_option("--step-time", flags.step_time,
                   "seconds that computing a step takes, for sim (as measured)")
-      ->type_name("S");
+      ->type_name("S")
+      ->check(number(0, 1e6));
 }
 
 }  // namespace

@@ -59,7 +59,6 @@ TrainReport::TrainReport(Io& io, const TrainSetting& setting)
     : io_(io), setting_(setting), progress_(io) {
   const std::string& out = setting.options.out;
   if (out.empty()) return;
-  fs::create_directories(out);
   log_.open(fs::path(out) / "run.jsonl", setting.options.resume ? std::ios::app : std::ios::trunc);
   if (!log_) throw ConfigError(fmt::format("--out {}: run.jsonl cannot be written there", out));
 }

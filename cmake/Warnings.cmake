@@ -1,10 +1,11 @@
 # One interface target carries the warnings and sanitizers of our own code.
 option(THINWIRE_WERROR "Treat warnings as errors" OFF)
+option(THINWIRE_FUZZ "Build the programs of libFuzzer (needs clang)" OFF)
 set(THINWIRE_SANITIZE "" CACHE STRING "Sanitizers, such as address,undefined or thread")
 
 add_library(thinwire_warnings INTERFACE)
 target_compile_options(thinwire_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wshadow=local -Wnon-virtual-dtor
+  -Wall -Wextra -Wpedantic -Wconversion $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Wnon-virtual-dtor
   $<$<BOOL:${THINWIRE_WERROR}>:-Werror>)
 # GCC 12 finds overlaps in std::string's operator+ that are not there (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -18,4 +19,8 @@ if(THINWIRE_SANITIZE)
   add_compile_options(-fsanitize=${THINWIRE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${THINWIRE_SANITIZE})
+  if(THINWIRE_FUZZ)  # libFuzzer wants to see which branches an input takes
+    add_compile_options(-fsanitize=fuzzer-no-link)
+    add_compile_definitions(HWY_COMPILE_ONLY_STATIC)  # vectors of one width: no byte depends on it
+  endif()
 endif()

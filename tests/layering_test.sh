@@ -91,7 +91,7 @@ sources include src cli trainer tests | grep '\.h$' | xargs grep -L '^#pragma on
   breach "headers have #pragma once"
 
 # --- Lists: a word is its file.
-for list in src/*/list.inc; do
+for list in src/*/list.inc fuzz/list.inc; do
   sed -nE 's/^TW_[A-Z]+\(([a-z0-9_]+),.*/\1/p' "$list" | while read -r word; do
     [ -f "$(dirname "$list")/$word.cpp" ] || echo "$list: $word has no $word.cpp"
   done

@@ -88,6 +88,14 @@ for rank in 1 2; do
     "^lab[0-9]+-$rank: lab[0-9]+-$rank $rank 3 0 10.77.0.1:29500 none\$"
 done
 
+# --- Ranks share a token that nobody else has.
+# shellcheck disable=SC2016
+code=$(THINWIRE_TOKEN=of-the-user code_of "$netlab" run -n 2 -- bash -c 'echo "token $THINWIRE_TOKEN"')
+expect "run with a token" "$code" 0
+token=$(sed -nE 's/^token ([0-9a-f]{64})$/\1/p' "$scratch/out")
+expect_match "a token of 256 bits" "$token" '^[0-9a-f]{64}$'
+expect_match "the same on rank 1" "$(cat "$scratch/err")" "^lab[0-9]+-1: token $token\$"
+
 # --- A rank that fails ends the others, also one that will not listen, and its code is returned.
 # shellcheck disable=SC2016
 fails='[ $RANK -ne 1 ] || exit 7; trap "" TERM; sleep 600'

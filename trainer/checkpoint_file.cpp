@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kMagic = 0x4b435754;  // "TWCK"
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kLongestText = 4096;
+constexpr std::uint32_t kMostSections = 255;
 
 [[noreturn]] void fail(const fs::path& file, const char* operation) {
   throw Error(
@@ -119,7 +120,9 @@ std::vector<Section> read_checkpoint(const fs::path& file, const Identity& ident
   demand(file, "seed", reader.get<std::uint64_t>(), identity.seed);
   demand(file, "batch", reader.get<std::uint64_t>(), identity.batch);
 
-  std::vector<Section> sections(reader.get<std::uint32_t>() & 0xff);
+  const auto count = reader.get<std::uint32_t>();
+  if (count > kMostSections) throw WireError(fmt::format("{}: {} sections", name, count));
+  std::vector<Section> sections(count);
   for (Section& section : sections) {
     section.name = reader.get_text(kLongestText);
     const Bytes contents = reader.take(reader.get<std::uint64_t>());

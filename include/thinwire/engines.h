@@ -24,6 +24,9 @@ struct JoinOptions {
   // A listening socket that rank 0 inherited, which spares the search for a free port; -1: none.
   int master_socket = -1;
   std::string interface;           // empty: the one that routes to the master
+  // A secret that the ranks of `gloo` prove to each other when they join. May be empty only if the
+  // master is on loopback, where other machines cannot come.
+  std::string token;
   Seconds join_timeout{30};        // for the whole group to come together
   Seconds timeout{60};             // Transport::set_timeout
   std::optional<Network> network;  // `sim` simulates it; on the others `shaped` imitates it

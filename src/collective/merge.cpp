@@ -6,6 +6,7 @@
 #include "collective/butterfly.h"
 #include "collective/tags.h"
 #include "thinwire/collective.h"
+#include "transport/sender.h"
 
 namespace thinwire {
 namespace {
@@ -35,7 +36,9 @@ class Merging {
     if (sends) leaving = wire_.post_send(meeting.to, tag_, value_);
     if (receives) received = wire_.wait(arriving);
     if (sends) wire_.wait(leaving);
-    if (receives) take_in(other_.first(received.bytes), meeting.arrival);
+    if (!receives) return;
+    name_sender(wire_, meeting.from,
+                [&] { take_in(other_.first(received.bytes), meeting.arrival); });
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "thinwire/collective.h"
+#include "transport/sender.h"
 
 namespace thinwire {
 namespace {
@@ -50,13 +51,14 @@ void Courier::receive() {
   while (!expected || received_ < *expected) {
     const Received got = in_->recv(kAnyRank, kTag, incoming_.room());
     if (abandoned_) return;
-    const Letter::Contents contents = incoming_.read(got.bytes);
+    Letter::Contents contents;
+    name_sender(*in_, got.from, [&] { contents = incoming_.read(got.bytes); });
     if (contents.kind == Letter::Kind::wake) {
       in_->send(got.from, kTag, word(Letter::Kind::last).bytes());
     } else if (contents.kind == Letter::Kind::last) {
       expected = contents.number;
     } else {
-      arrived_(got.from, contents, incoming_);
+      name_sender(*in_, got.from, [&] { arrived_(got.from, contents, incoming_); });
       ++received_;
     }
   }

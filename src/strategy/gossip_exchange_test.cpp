@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 
+#include "tests/expect.h"
 #include "thinwire/error.h"
 #include "thinwire/random.h"
 
@@ -299,6 +300,10 @@ TEST(Letter, RefusesForeignBytes) {
   for (std::size_t cut = 0; cut < bytes; ++cut) EXPECT_THROW(letter.read(cut), WireError);
   letter.room()[0] ^= std::byte{1};
   EXPECT_THROW(letter.read(bytes), WireError);
+  letter.room()[0] ^= std::byte{1};
+  letter.room()[6] ^= std::byte{2};
+  const auto other = must_throw<WireError>([&] { letter.read(bytes); });
+  EXPECT_TRUE(has(other.what(), "version 3, this program knows 1"));
 }
 
 }  // namespace

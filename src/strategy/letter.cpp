@@ -10,10 +10,12 @@ namespace thinwire {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x4c475754;  // "TWGL"
+constexpr std::uint16_t kVersion = 1;
 
 struct Head {
   std::uint32_t magic = kMagic;
-  std::uint32_t kind = 0;
+  std::uint16_t kind = 0;
+  std::uint16_t version = 0;
   std::uint64_t number = 0;
 };
 
@@ -38,7 +40,7 @@ Floats Letter::model() const noexcept {
 }
 
 void Letter::write(Kind kind, std::uint64_t number, Floats model) {
-  const Head head{kMagic, static_cast<std::uint32_t>(kind), number};
+  const Head head{kMagic, static_cast<std::uint16_t>(kind), kVersion, number};
   if (memory_.empty()) reserve(model.size());
   std::memcpy(memory_.data(), &head, sizeof head);
   if (!model.empty()) {
@@ -50,14 +52,17 @@ void Letter::write(Kind kind, std::uint64_t number, Floats model) {
 Letter::Contents Letter::read(std::size_t received) const {
   ByteReader reader(Bytes(memory_).first(received), "a letter of gossip");
   const auto magic = reader.get<std::uint32_t>();
-  const auto kind = static_cast<Kind>(reader.get<std::uint32_t>());
+  const auto kind = static_cast<Kind>(reader.get<std::uint16_t>());
+  const auto version = reader.get<std::uint16_t>();
   const auto number = reader.get<std::uint64_t>();
+  if (magic == kMagic && version != kVersion) {
+    throw WireError(
+        fmt::format("a letter of gossip of version {}, this program knows {}", version, kVersion));
+  }
   const std::size_t expected = carries_model(kind) ? memory_.size() - kHeadBytes : 0;
   if (magic != kMagic || kind < Kind::push || kind > Kind::wake || reader.left() != expected) {
-    throw WireError(fmt::format(
-        "{} bytes that are no letter of gossip between models of this size. All ranks must run the "
-        "same version, model and options.",
-        received));
+    throw WireError(
+        fmt::format("{} bytes that are no letter of gossip between models of this size", received));
   }
   return {kind, number, carries_model(kind) ? model() : Floats()};
 }

@@ -10,7 +10,7 @@ namespace thinwire {
 
 class Letter {
  public:
-  enum class Kind : std::uint32_t {
+  enum class Kind : std::uint16_t {
     push = 1,  // a model and its weight
     request,   // a model, for the one of the receiver
     reply,     // the model of whoever was asked
@@ -30,7 +30,8 @@ class Letter {
   void reserve(std::size_t numel);
   // A model must be of that size.
   void write(Kind kind, std::uint64_t number, Floats model = {});
-  // WireError if the first `received` bytes are no letter or hold a model of another size.
+  // WireError if the first `received` bytes are no letter of this version, or hold a model of
+  // another size.
   Contents read(std::size_t received) const;
 
   bool has_model() const noexcept { return used_ > kHeadBytes; }  // as written

@@ -27,6 +27,9 @@ class PairSwap final : public GossipExchange {
   }
 
   void arrived(int from, const Letter::Contents& contents, Letter& letter) override {
+    if (contents.kind == Letter::Kind::push) {
+      throw WireError("gossip in pairs got a letter of another kind of exchange");
+    }
     const std::lock_guard lock(mutex_);
     if (asked_ == from && answer_ == Answer::none) {
       take_answer(contents.kind, letter);

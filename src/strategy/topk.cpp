@@ -6,6 +6,7 @@
 #include "strategy/scattered_sum.h"
 #include "strategy/sparse_strategy.h"
 #include "thinwire/collective.h"
+#include "transport/sender.h"
 
 namespace thinwire {
 namespace {
@@ -32,8 +33,10 @@ class TopKByAllGather final : public SparseStrategy {
     timed_codec(context, [&] {
       sum_.begin(context.model.grads);
       std::size_t at = 0;
-      for (const std::uint64_t length : lengths_) {
-        decode_sparse(Bytes(all_).subspan(at, length), format(), address, k, theirs_);
+      for (int rank = 0; rank < wire.size(); ++rank) {
+        const std::size_t length = lengths_[static_cast<std::size_t>(rank)];
+        const Bytes message = Bytes(all_).subspan(at, length);
+        name_sender(wire, rank, [&] { decode_sparse(message, format(), address, k, theirs_); });
         sum_.add(theirs_);
         at += length;
       }

@@ -1,55 +1,34 @@
 #include "transport/gloo_group.h"
 
 #include <fmt/format.h>
-#include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <numeric>
+#include <set>
 
+#include "transport/gloo_store.h"
 #include "transport/interface.h"
 
 namespace thinwire {
 namespace {
 
-// Gloo's key-value store, kept by the rendezvous.
-class MeetingStore final : public gloo::rendezvous::Store {
- public:
-  MeetingStore(Membership& membership, Deadline deadline)
-      : membership_(membership), deadline_(deadline) {}
-
-  void set(const std::string& key, const std::vector<char>& data) override {
-    membership_.put("gloo/" + key, std::as_bytes(std::span(data)));
-  }
-  std::vector<char> get(const std::string& key) override {
-    const auto value = membership_.get("gloo/" + key, deadline_);
-    if (!value) throw std::runtime_error("a worker did not publish its address");
-    const auto* begin = reinterpret_cast<const char*>(value->data());
-    return {begin, begin + value->size()};
-  }
-  void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) get(key);
-  }
-  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
-    wait(keys);
-  }
-
- private:
-  Membership& membership_;
-  Deadline deadline_;
-};
+// No message of a transport has it: its length would be 2^31 - 1.
+constexpr std::uint64_t kProofSlot = ~std::uint64_t{0};
 
 }  // namespace
 
 GlooGroup::GlooGroup(const JoinOptions& options) : hosts_{"this process"} {
   if (options.size == 1) return;
   const std::string address = address_for_peers(options.interface, options.master_host);
+  require_token(options, address);
   membership_ = std::make_unique<Membership>(options);
   hosts_ = membership_->hosts();
-  connect(options, address);
   peers_.resize(hosts_.size());
   std::iota(peers_.begin(), peers_.end(), 0);
   std::erase(peers_, options.rank);
+  connect(options, address);
   membership_->on_loss([this] { abort_waits(); });
+  prove_to_all(options);
 }
 
 GlooGroup::~GlooGroup() {
@@ -74,14 +53,89 @@ void GlooGroup::connect(const JoinOptions& options, const std::string& address) 
         loss ? fmt::format("rank {} ({}) was lost meanwhile: {}", loss->rank,
                            hosts_[static_cast<std::size_t>(loss->rank)], loss->reason)
              : std::string(error.what());
-    const std::string text = fmt::format(
-        "rank {} ({}), listening on {}, cannot connect to all other workers: {}. Workers connect "
-        "to each other on TCP ports of the system's choice: open them in the firewall, or name "
-        "the right network with --interface.",
-        options.rank, hosts_[static_cast<std::size_t>(options.rank)], address, reason);
-    membership_->fail(text);
-    throw TransportError(TransportError::Kind::join, loss ? loss->rank : -1, text);
+    give_up(
+        loss ? loss->rank : -1,
+        fmt::format("rank {} ({}), listening on {}, cannot connect to all other workers: {}. "
+                    "Workers connect to each other on TCP ports of the system's choice: open "
+                    "them in the firewall, or name the right network with --interface.",
+                    options.rank, hosts_[static_cast<std::size_t>(options.rank)], address, reason));
   }
+}
+
+void GlooGroup::give_up(int peer, const std::string& reason) {
+  membership_->fail(reason);
+  throw TransportError(TransportError::Kind::join, peer, reason);
+}
+
+void GlooGroup::prove_to_all(const JoinOptions& options) {
+  const std::size_t size = hosts_.size();
+  const Deadline deadline = deadline_in(options.join_timeout);
+  const Nonce nonce = make_nonce();
+  Payload mine, nonces(size * nonce.size());
+  for (std::size_t peer = 0; peer < size; ++peer) ByteWriter(mine).put(Bytes(nonce));
+  swap_with_all(mine, nonces, deadline);
+
+  // The proof that `from` gives to `to`, by the nonce of `to` and its own.
+  const auto proof = [&](int from, int to, Bytes asked, Bytes own) {
+    const std::uint32_t ranks[] = {static_cast<std::uint32_t>(from),
+                                   static_cast<std::uint32_t>(to)};
+    return prove(options.token, Prover::pair, {asked, own, std::as_bytes(std::span(ranks))});
+  };
+  const auto nonce_of = [&](int peer) {
+    return Bytes(nonces).subspan(static_cast<std::size_t>(peer) * nonce.size(), nonce.size());
+  };
+  Payload proofs(size * sizeof(Digest));
+  mine.clear();
+  for (int peer = 0; peer < options.size; ++peer) {
+    ByteWriter(mine).put(Bytes(proof(options.rank, peer, nonce_of(peer), nonce)));
+  }
+  swap_with_all(mine, proofs, deadline);
+  ByteReader reader(proofs, "proofs");
+  for (int peer = 0; peer < options.size; ++peer) {
+    const auto theirs = take_array<Digest>(reader);
+    if (peer == options.rank) continue;
+    if (equal_digests(theirs, proof(peer, options.rank, nonce, nonce_of(peer)))) continue;
+    give_up(peer, fmt::format("whoever holds the connection of rank {} ({}) to rank {} ({}) does "
+                              "not know the job token: another program took the port while the "
+                              "workers joined. Start the job again, and see docs/security.md.",
+                              options.rank, hosts_[static_cast<std::size_t>(options.rank)], peer,
+                              hosts_[static_cast<std::size_t>(peer)]));
+  }
+}
+
+// The part of `mine` that has a peer's number goes there, its answer to the same part of `theirs`.
+void GlooGroup::swap_with_all(Payload& mine, Payload& theirs, Deadline deadline) {
+  const std::size_t part = mine.size() / hosts_.size();
+  const auto out = buffer(mine.data(), mine.size()), in = buffer(theirs.data(), theirs.size());
+  std::set<int> silent(peers_.begin(), peers_.end());
+  Outcome outcome = Outcome::done;
+  const auto wait_one = [&](Buffer& which, auto wait_once) {
+    if (outcome != Outcome::done) return;
+    outcome = wait(which, Seconds(milliseconds_left(deadline) / 1e3), wait_once);
+  };
+  try {
+    for (const int peer : peers_) {
+      const std::size_t offset = static_cast<std::size_t>(peer) * part;
+      in->recv(peer, kProofSlot, offset, part);
+      out->send(peer, kProofSlot, offset, part);
+    }
+  } catch (const gloo::IoException&) {
+    outcome = Outcome::broken;
+  }
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    int from = -1;
+    wait_one(*in, [&](Buffer& which, auto limit) { return which.waitRecv(&from, limit); });
+    wait_one(*out, [](Buffer& which, auto limit) { return which.waitSend(limit); });
+    silent.erase(from);
+  }
+  if (outcome == Outcome::done) return;
+  const int suspect = silent.empty() ? peers_.front() : *silent.begin();
+  const Membership::Loss loss = outcome == Outcome::broken
+                                    ? culprit(suspect)
+                                    : Membership::Loss{suspect, "nothing comes from it"};
+  give_up(loss.rank,
+          fmt::format("rank {} ({}) does not prove that it knows the job token: {}", loss.rank,
+                      hosts_[static_cast<std::size_t>(loss.rank)], loss.reason));
 }
 
 void GlooGroup::begin_wait(Buffer& buffer) {

@@ -2,6 +2,10 @@
 //
 // Gloo closes all connections when one wait times out, and knows only of the death of the peer it
 // waits for. Membership tells every rank who died; a wait that it ends is aborted.
+//
+// While ranks join, each of Gloo's connections waits at a port of its own for the first that comes,
+// whoever it is. So both ends prove that they know the job's token before they are used. Afterwards
+// none of these ports is open.
 #pragma once
 
 #include <gloo/common/error.h>
@@ -66,6 +70,9 @@ class GlooGroup {
 
  private:
   void connect(const JoinOptions& options, const std::string& address);
+  void prove_to_all(const JoinOptions& options);
+  void swap_with_all(Payload& mine, Payload& theirs, Deadline deadline);
+  [[noreturn]] void give_up(int peer, const std::string& reason);
   void begin_wait(Buffer& buffer);
   void end_wait(Buffer& buffer);
   void abort_waits();

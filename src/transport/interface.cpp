@@ -76,4 +76,26 @@ std::string address_for_peers(const std::string& wanted, const std::string& mast
       wanted, known));
 }
 
+void require_token(const JoinOptions& options, const std::string& host) {
+  bool wildcard = false, loopback = false;
+  try {
+    wildcard = is_wildcard(host);
+    loopback = is_loopback(host);
+  } catch (const std::system_error&) {
+    return;  // whoever needs the address will say that it cannot be resolved
+  }
+  if (wildcard) {
+    throw ConfigError(fmt::format(
+        "the master '{}' stands for all networks of a machine: name the one address of rank 0 at "
+        "which the other ranks reach it (--master HOST:PORT or MASTER_ADDR)",
+        host));
+  }
+  if (loopback || !options.token.empty()) return;
+  throw ConfigError(fmt::format(
+      "other machines can reach '{}', so the ranks need a token to recognise each other: make one "
+      "with `(umask 077; openssl rand -hex 32 > token)`, copy it to every machine, and give every "
+      "rank --token-file token, or set THINWIRE_TOKEN",
+      host));
+}
+
 }  // namespace thinwire

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "thinwire/engines.h"
+
 namespace thinwire {
 
 // The address to listen on: that of the interface asked for, or, if `wanted` is empty, the one from
@@ -11,5 +13,9 @@ namespace thinwire {
 // that exists here counts, as in GLOO_SOCKET_IFNAME), or an address of this machine.
 // ConfigError lists what exists.
 std::string address_for_peers(const std::string& wanted, const std::string& master_host);
+
+// Before this machine listens at `host`, or connects to it: ConfigError, saying how to make one, if
+// there is no token and other machines can come there, or if `host` is no single address.
+void require_token(const JoinOptions& options, const std::string& host);
 
 }  // namespace thinwire

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/text.h"
 #include "thinwire/bytes.h"
+#include "transport/interface.h"
 
 namespace thinwire {
 namespace {
@@ -68,6 +70,7 @@ Socket connect_to_master(const JoinOptions& options, Deadline deadline) {
 }  // namespace
 
 Membership::Membership(const JoinOptions& options) {
+  require_token(options, options.master_host);
   join(options);
   watcher_ = std::jthread([this] { watch(); });
 }
@@ -80,8 +83,8 @@ Membership::~Membership() {
 void Membership::join(const JoinOptions& options) {
   const Deadline deadline = deadline_in(options.join_timeout);
   if (options.rank == 0) {
-    server_ = std::make_unique<RendezvousServer>(listen_as_master(options), options.size,
-                                                 options.join_timeout);
+    server_ = std::make_unique<RendezvousServer>(
+        listen_as_master(options), MeetingRules{options.size, options.token, options.join_timeout});
   }
   socket_ = connect_to_master(options, deadline);
   try {
@@ -97,30 +100,68 @@ void Membership::join(const JoinOptions& options) {
 }
 
 void Membership::greet(const JoinOptions& options, Deadline deadline) {
+  const Nonce nonce = make_nonce();
   Payload hello;
   ByteWriter writer(hello);
   writer.put(static_cast<std::uint8_t>(Meeting::hello));
   writer.put(kMeetingMagic);
   writer.put(kMeetingVersion);
-  writer.put(static_cast<std::uint32_t>(options.rank));
-  writer.put(static_cast<std::uint32_t>(options.size));
-  writer.put_text(this_host());
+  writer.put(Bytes(nonce));
   send_frame(socket_, hello, deadline);
 
+  ByteReader reader = read_answer(options, Meeting::challenge, deadline);
+  const auto masters_nonce = take_array<Nonce>(reader);
+  const auto proof = take_array<Digest>(reader);
+  reader.expect_end();
+  const bool proven =
+      equal_digests(proof, prove(options.token, Prover::master, {nonce, masters_nonce}));
+  present(options, proven, {nonce, masters_nonce}, deadline);
+  if (!proven) {
+    throw cannot_join(options, 0,
+                      "the master does not know this rank's job token, or has another one. Give "
+                      "every rank the same --token-file or THINWIRE_TOKEN.");
+  }
+  reader_.allow(kLongestMeetingMessage);
+
   // The server ends the wait by itself and knows who is missing; this side is only more patient.
-  const auto answer = read_frame(socket_, reader_, deadline + std::chrono::seconds(2));
+  reader = read_answer(options, Meeting::welcome, deadline + std::chrono::seconds(2));
+  for (int rank = 0; rank < options.size; ++rank) {
+    hosts_.push_back(reader.get_text(kLongestMeetingText));
+  }
+  reader.expect_end();
+}
+
+// To a master that proved nothing we prove nothing, but it may tell its user who was here.
+void Membership::present(const JoinOptions& options, bool proven, std::array<Nonce, 2> nonces,
+                         Deadline deadline) {
+  Payload claims;
+  ByteWriter claim(claims);
+  claim.put(static_cast<std::uint32_t>(options.rank));
+  claim.put(static_cast<std::uint32_t>(options.size));
+  claim.put_text(this_host());
+  const Digest proof =
+      proven ? prove(options.token, Prover::rank, {nonces[0], nonces[1], claims}) : Digest{};
+  Payload message;
+  ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(Meeting::present));
+  writer.put(Bytes(proof));
+  writer.put(Bytes(claims));
+  send_frame(socket_, message, deadline);
+}
+
+// The next message of the server, of that kind. Valid until the next one is read.
+ByteReader Membership::read_answer(const JoinOptions& options, Meeting expected,
+                                   Deadline deadline) {
+  const auto answer = read_frame(socket_, reader_, deadline);
   if (!answer) throw WireError("no answer to the greeting");
   ByteReader reader(*answer, "rendezvous answer");
   const auto kind = static_cast<Meeting>(reader.get<std::uint8_t>());
   if (kind == Meeting::refuse) {
     reader.get<std::uint32_t>();
-    throw cannot_join(options, -1, reader.get_text(kLongestMeetingText));
+    throw cannot_join(options, -1, visible(reader.get_text(kLongestMeetingText)));
   }
-  if (kind != Meeting::welcome) throw WireError("an unexpected answer to the greeting");
-  for (int rank = 0; rank < options.size; ++rank) {
-    hosts_.push_back(reader.get_text(kLongestMeetingText));
-  }
-  reader.expect_end();
+  if (kind != expected) throw WireError("an unexpected answer to the greeting");
+  return reader;
 }
 
 void Membership::watch() {
@@ -128,11 +169,8 @@ void Membership::watch() {
     const std::lock_guard lock(mutex_);
     if (!lost_ && !farewell_) lost_ = Loss{0, std::string(reason)};
   };
-  for (bool open = true; open;) {
-    pollfd entries[] = {{stop_.fd(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}};
-    if (poll(entries, 2, -1) < 0) continue;
-    if (entries[0].revents != 0) return;
-    open = reader_.fill(socket_);
+  for (bool open = true;;) {
+    // Before the first wait, for something may have come right behind the welcome.
     try {
       while (const auto message = reader_.next()) handle(*message);
     } catch (const WireError& error) {
@@ -148,7 +186,17 @@ void Membership::watch() {
     }
     changed_.notify_all();
     if (callback) callback();
+    if (!open || !wait_for_news()) return;
+    open = reader_.fill(socket_);
   }
+}
+
+// False when this object is to end.
+bool Membership::wait_for_news() {
+  pollfd entries[] = {{stop_.fd(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}};
+  while (poll(entries, 2, -1) < 0) {
+  }
+  return entries[0].revents == 0;
 }
 
 void Membership::handle(Bytes message) {

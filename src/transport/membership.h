@@ -23,7 +23,8 @@ class Membership {
   };
 
   // Returns when all ranks have joined. TransportError (join) if they do not, if this one is not
-  // wanted, or if the master cannot be reached. Rank 0 serves the others until it is destroyed.
+  // wanted or does not know the job's token, or if the master cannot be reached; ConfigError if a
+  // token is needed and none was given. Rank 0 serves the others until it is destroyed.
   explicit Membership(const JoinOptions& options);
   ~Membership();
 
@@ -52,14 +53,18 @@ class Membership {
  private:
   void join(const JoinOptions& options);
   void greet(const JoinOptions& options, Deadline deadline);
+  void present(const JoinOptions& options, bool proven, std::array<Nonce, 2> nonces,
+               Deadline deadline);
+  ByteReader read_answer(const JoinOptions& options, Meeting expected, Deadline deadline);
   void watch();
+  bool wait_for_news();
   void handle(Bytes message);
   void send(const Payload& message) noexcept;
 
   std::vector<std::string> hosts_;
   std::unique_ptr<RendezvousServer> server_;  // on rank 0
   Socket socket_;
-  FrameReader reader_{kLongestMeetingMessage};
+  FrameReader reader_{kLongestHello};  // until the master has proven itself
   WakeUp stop_;
 
   mutable std::mutex mutex_;

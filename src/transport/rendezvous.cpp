@@ -10,12 +10,13 @@
 #include <system_error>
 #include <utility>
 
-#include "thinwire/bytes.h"
+#include "base/text.h"
 
 namespace thinwire {
 namespace {
 
 constexpr Seconds kSendTimeout{5};  // a rank always reads; one that does not is as good as dead
+constexpr std::size_t kMostRefusals = 8;  // that are remembered, for the error of a whole group
 
 Payload start(Meeting kind) {
   Payload message;
@@ -43,38 +44,64 @@ void WakeUp::ring() noexcept {
   [[maybe_unused]] const ssize_t written = write(event_.fd(), &one, sizeof one);
 }
 
-RendezvousServer::RendezvousServer(Socket listener, int size, Seconds join_timeout)
+RendezvousServer::RendezvousServer(Socket listener, MeetingRules rules)
     : listener_(std::move(listener)),
-      size_(static_cast<std::size_t>(size)),
-      join_deadline_(deadline_in(join_timeout)),
+      rules_(std::move(rules)),
+      size_(static_cast<std::size_t>(rules_.size)),
+      join_deadline_(deadline_in(rules_.join_timeout)),
       thread_([this] { serve(); }) {}
 
 RendezvousServer::~RendezvousServer() { stop_.ring(); }
 
 void RendezvousServer::serve() {
   while (!stopped_) {
-    poll_once(complete_ ? -1 : milliseconds_left(join_deadline_));
+    poll_once();
+    drop_silent_strangers();
     if (!complete_ && joined() == size_) welcome_all();
     if (!complete_ && milliseconds_left(join_deadline_) == 0) give_up_joining();
   }
 }
 
-void RendezvousServer::poll_once(int timeout_ms) {
+// -1: as long as it takes.
+int RendezvousServer::milliseconds_to_wait() const {
+  int shortest = complete_ ? -1 : milliseconds_left(join_deadline_);
+  for (const auto& client : clients_) {
+    if (client->rank >= 0) continue;
+    const int left = milliseconds_left(client->deadline);
+    shortest = shortest < 0 ? left : std::min(shortest, left);
+  }
+  return shortest;
+}
+
+void RendezvousServer::poll_once() {
   std::vector<pollfd> entries{{stop_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
   for (const auto& client : clients_) entries.push_back({client->socket.fd(), POLLIN, 0});
-  if (poll(entries.data(), entries.size(), timeout_ms) <= 0) return;
+  if (poll(entries.data(), entries.size(), milliseconds_to_wait()) <= 0) return;
 
   for (std::size_t i = 2; i < entries.size(); ++i) {
     if (entries[i].revents != 0) read(*clients_[i - 2]);
   }
-  std::erase_if(clients_, [](const auto& client) { return !client->socket; });
-  if (entries[1].revents != 0) {
-    if (Socket socket = accept_from(listener_)) {
-      clients_.push_back(std::make_unique<Client>());
-      clients_.back()->socket = std::move(socket);
-    }
-  }
+  if (entries[1].revents != 0) accept_one();
   if (entries[0].revents != 0) stopped_ = true;
+}
+
+void RendezvousServer::accept_one() {
+  Socket socket = accept_from(listener_);
+  if (!socket) return;
+  clients_.push_back(std::make_unique<Client>());
+  clients_.back()->address = peer_of(socket);
+  clients_.back()->deadline = deadline_in(rules_.handshake_timeout);
+  clients_.back()->socket = std::move(socket);
+}
+
+void RendezvousServer::drop_silent_strangers() {
+  std::erase_if(clients_, [](const auto& client) {
+    return !client->socket || (client->rank < 0 && milliseconds_left(client->deadline) == 0);
+  });
+  const auto is_stranger = [](const auto& client) { return client->rank < 0; };
+  const auto strangers = static_cast<std::size_t>(std::ranges::count_if(clients_, is_stranger));
+  if (strangers <= rules_.most_strangers + 2 * size_) return;
+  clients_.erase(std::ranges::find_if(clients_, is_stranger));
 }
 
 void RendezvousServer::read(Client& client) {
@@ -92,33 +119,13 @@ void RendezvousServer::read(Client& client) {
 }
 
 void RendezvousServer::handle(Client& client, Bytes message) {
+  if (client.rank < 0) {
+    return client.challenged ? admit(client, message) : challenge(client, message);
+  }
   ByteReader reader(message, "rendezvous message");
   const auto kind = static_cast<Meeting>(reader.get<std::uint8_t>());
-  if (client.rank < 0) {
-    if (kind != Meeting::hello) throw WireError("the first message is no hello");
-    return admit(client, message.subspan(1));
-  }
   if (kind == Meeting::put || kind == Meeting::get) {
-    const std::string key = reader.get_text(kLongestMeetingText);
-    if (kind == Meeting::put) {
-      const Bytes value = reader.take(reader.left());
-      values_[key].assign(value.begin(), value.end());
-    } else {
-      waiting_.emplace(key, client.rank);
-    }
-    const auto value = values_.find(key);
-    if (value == values_.end()) return;
-    Payload answer = start(Meeting::value);
-    ByteWriter writer(answer);
-    writer.put_text(key);
-    writer.put(Bytes(value->second));
-    const auto [begin, end] = waiting_.equal_range(key);
-    for (auto asker = begin; asker != end; ++asker) {
-      for (const auto& c : clients_) {
-        if (c->rank == asker->second) send(*c, answer);
-      }
-    }
-    waiting_.erase(begin, end);
+    answer_get_or_put(client, kind, reader);
   } else if (kind == Meeting::bye) {
     client.peaceful = true;
     peaceful_.insert(client.rank);
@@ -131,19 +138,71 @@ void RendezvousServer::handle(Client& client, Bytes message) {
   }
 }
 
-void RendezvousServer::admit(Client& client, Bytes message) {
+void RendezvousServer::answer_get_or_put(Client& client, Meeting kind, ByteReader& reader) {
+  const std::string key = reader.get_text(kLongestMeetingText);
+  if (kind == Meeting::put) {
+    const Bytes value = reader.take(reader.left());
+    values_[key].assign(value.begin(), value.end());
+  } else {
+    waiting_.emplace(key, client.rank);
+  }
+  const auto value = values_.find(key);
+  if (value == values_.end()) return;
+  Payload answer = start(Meeting::value);
+  ByteWriter writer(answer);
+  writer.put_text(key);
+  writer.put(Bytes(value->second));
+  const auto [begin, end] = waiting_.equal_range(key);
+  for (auto asker = begin; asker != end; ++asker) {
+    for (const auto& c : clients_) {
+      if (c->rank == asker->second) send(*c, answer);
+    }
+  }
+  waiting_.erase(begin, end);
+}
+
+// Version 1 had the same beginning, and later ones will.
+void RendezvousServer::challenge(Client& client, Bytes message) {
   ByteReader reader(message, "hello");
+  if (static_cast<Meeting>(reader.get<std::uint8_t>()) != Meeting::hello) {
+    throw WireError("the first message is no hello");
+  }
   if (reader.get<std::uint32_t>() != kMeetingMagic) throw WireError("not a thinwire worker");
   const auto version = reader.get<std::uint16_t>();
   if (version != kMeetingVersion) {
-    return refuse(client, fmt::format("rank 0 speaks rendezvous version {}, this worker version "
-                                      "{}: run the same thinwire everywhere",
-                                      kMeetingVersion, version));
+    return refuse(client, fmt::format("rank 0 speaks rendezvous version {}, the worker at {} "
+                                      "version {}: run the same thinwire everywhere",
+                                      kMeetingVersion, client.address, version));
   }
+  client.its_nonce = take_array<Nonce>(reader);
+  reader.expect_end();
+  client.our_nonce = make_nonce();
+  client.challenged = true;
+  Payload answer = start(Meeting::challenge);
+  ByteWriter writer(answer);
+  writer.put(Bytes(client.our_nonce));
+  writer.put(Bytes(prove(rules_.token, Prover::master, {client.its_nonce, client.our_nonce})));
+  send(client, answer);
+}
+
+void RendezvousServer::admit(Client& client, Bytes message) {
+  ByteReader reader(message, "the presentation of a rank");
+  if (static_cast<Meeting>(reader.get<std::uint8_t>()) != Meeting::present) {
+    throw WireError("the second message presents nobody");
+  }
+  const auto proof = take_array<Digest>(reader);
+  const Bytes claims = message.last(reader.left());
+  const bool proven = equal_digests(
+      proof, prove(rules_.token, Prover::rank, {client.its_nonce, client.our_nonce, claims}));
   const auto rank = reader.get<std::uint32_t>();
   const auto size = reader.get<std::uint32_t>();
-  client.host = reader.get_text(kLongestMeetingText);
+  client.host = visible(reader.get_text(kLongestMeetingText));
   reader.expect_end();
+  if (!proven) {
+    return refuse(client, fmt::format("rank {} ({}) at {} does not know the job token: give every "
+                                      "rank the same --token-file or THINWIRE_TOKEN",
+                                      rank, client.host, client.address));
+  }
   if (size != size_ || rank >= size_) {
     return refuse(client, fmt::format("rank {} on {} was started for {} workers, but rank 0 for "
                                       "{}: give every rank the same number of workers",
@@ -162,7 +221,8 @@ void RendezvousServer::admit(Client& client, Bytes message) {
 }
 
 void RendezvousServer::refuse(Client& client, const std::string& reason) {
-  refused_.push_back(reason);
+  const bool known = std::ranges::find(refused_, reason) != refused_.end();
+  if (!known && refused_.size() < kMostRefusals) refused_.push_back(reason);
   send(client, with_rank(Meeting::refuse, 0, reason));
   client.socket.close();
 }
@@ -185,7 +245,7 @@ void RendezvousServer::give_up_joining() {
   std::string reason = fmt::format("{} of {} workers joined in time; missing: rank {}", joined(),
                                    size_, fmt::join(missing, ", "));
   for (const std::string& other : refused_) reason += "; refused: " + other;
-  for (const auto& client : clients_) refuse(*client, reason);
+  broadcast(with_rank(Meeting::refuse, 0, reason));  // strangers need not know who is missing
   stopped_ = true;
 }
 

@@ -1,7 +1,7 @@
 // Where a group meets: rank 0 listens, every rank (0 included) keeps one connection to it for the
-// life of the group. Over it ranks find each other, exchange addresses, say farewell, and learn
-// within moments which rank died, whomever they were waiting for. docs/wire-format.md has the
-// messages.
+// life of the group. Both sides prove that they know the job's token before anything else is said.
+// Over the connection ranks find each other, exchange addresses, say farewell, and learn within
+// moments which rank died, whomever they were waiting for. docs/wire-format.md has the messages.
 #pragma once
 
 #include <map>
@@ -12,27 +12,31 @@
 #include <thread>
 #include <vector>
 
+#include "thinwire/bytes.h"
 #include "thinwire/engines.h"
+#include "transport/proof.h"
 #include "transport/socket.h"
 
 namespace thinwire {
 
 // First byte of every message.
 enum class Meeting : std::uint8_t {
-  hello = 1,     // rank -> server: magic, version, rank, size, host
-  welcome = 2,   // server -> rank: all hosts; the group is complete
-  refuse = 3,    // server -> rank: why not
-  put = 4,       // rank -> server: key, value
-  get = 5,       // rank -> server: key
-  value = 6,     // server -> rank: key, value
-  bye = 7,       // rank -> server: finished in peace
-  fail = 8,      // rank -> server: finished by an error, its text
-  left = 9,      // server -> ranks: that rank finished in peace
-  lost = 10,     // server -> ranks: that rank died, why
-  farewell = 11  // server -> ranks: all have said bye
+  hello = 1,       // rank -> server: magic, version, nonce
+  welcome = 2,     // server -> rank: all hosts; the group is complete
+  refuse = 3,      // server -> rank: why not
+  put = 4,         // rank -> server: key, value
+  get = 5,         // rank -> server: key
+  value = 6,       // server -> rank: key, value
+  bye = 7,         // rank -> server: finished in peace
+  fail = 8,        // rank -> server: finished by an error, its text
+  left = 9,        // server -> ranks: that rank finished in peace
+  lost = 10,       // server -> ranks: that rank died, why
+  farewell = 11,   // server -> ranks: all have said bye
+  challenge = 12,  // server -> rank: nonce, proof
+  present = 13,    // rank -> server: proof, rank, size, host
 };
 inline constexpr std::uint32_t kMeetingMagic = 0x56525754;  // "TWRV"
-inline constexpr std::uint16_t kMeetingVersion = 1;
+inline constexpr std::uint16_t kMeetingVersion = 2;
 inline constexpr std::size_t kLongestMeetingMessage = 64u << 20;
 inline constexpr std::size_t kLongestMeetingText = 64u << 10;
 inline constexpr std::size_t kLongestHello = 1024;  // all that a stranger can make us store
@@ -48,25 +52,44 @@ class WakeUp {
   Socket event_;
 };
 
+struct MeetingRules {
+  int size = 1;
+  std::string token;
+  Seconds join_timeout{30};       // for the whole group
+  Seconds handshake_timeout{10};  // for one connection, from its first byte to its proof
+  // Connections without a proof that are kept besides two for each rank. Then the oldest goes: it
+  // had its time, and whoever knows the token needs but a moment.
+  std::size_t most_strangers = 256;
+};
+
 class RendezvousServer {
  public:
-  RendezvousServer(Socket listener, int size, Seconds join_timeout);
+  RendezvousServer(Socket listener, MeetingRules rules);
   ~RendezvousServer();
 
  private:
   struct Client {
     Socket socket;
+    std::string address;
+    Deadline deadline;  // of the handshake
     FrameReader reader{kLongestHello};
-    int rank = -1;  // -1 until its hello was accepted
+    bool challenged = false;
+    Nonce its_nonce{}, our_nonce{};
+    int rank = -1;  // -1 until its proof was accepted
     std::string host;
     bool peaceful = false;
   };
 
   void serve();
-  void poll_once(int timeout_ms);
+  int milliseconds_to_wait() const;
+  void poll_once();
+  void accept_one();
+  void drop_silent_strangers();
   void read(Client& client);
   void handle(Client& client, Bytes message);
+  void challenge(Client& client, Bytes message);
   void admit(Client& client, Bytes message);
+  void answer_get_or_put(Client& client, Meeting kind, ByteReader& reader);
   void refuse(Client& client, const std::string& reason);
   void welcome_all();
   void give_up_joining();
@@ -77,12 +100,13 @@ class RendezvousServer {
   std::size_t joined() const;
 
   Socket listener_;
+  MeetingRules rules_;
   std::size_t size_;
   Deadline join_deadline_;
   bool complete_ = false;  // all ranks were welcomed
   bool stopped_ = false;
-  std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<std::string> refused_;  // for the error of a group that never completes
+  std::vector<std::unique_ptr<Client>> clients_;  // in the order in which they came
+  std::vector<std::string> refused_;              // for the error of a group that never completes
   std::map<std::string, Payload> values_;
   std::multimap<std::string, int> waiting_;  // key -> rank that asked for it
   bool lost_ = false;

@@ -59,6 +59,36 @@ void watch_for_vanished_peer(const Socket& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
+std::string numeric(const sockaddr_storage& address, socklen_t length) {
+  char text[NI_MAXHOST];
+  const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, text,
+                                sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (error != 0) fail(EADDRNOTAVAIL, gai_strerror(error));
+  return text;
+}
+
+// An IPv4 address is mapped, so that one test of each kind does for both families.
+in6_addr as_ipv6(const addrinfo& entry) {
+  if (entry.ai_family == AF_INET6) {
+    return reinterpret_cast<const sockaddr_in6*>(entry.ai_addr)->sin6_addr;
+  }
+  in6_addr mapped{};
+  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
+  const in_addr& ipv4 = reinterpret_cast<const sockaddr_in*>(entry.ai_addr)->sin_addr;
+  std::memcpy(&mapped.s6_addr[12], &ipv4, sizeof ipv4);
+  return mapped;
+}
+
+// Whether all addresses of the host are of that kind.
+template <class Test>
+bool all_addresses(const std::string& host, Test test) {
+  const AddressList addresses = resolve(host, 0, 0, SOCK_STREAM);
+  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
+    if (!test(as_ipv6(*a))) return false;
+  }
+  return true;
+}
+
 bool wait_for(const Socket& socket, short events, Deadline deadline) {
   while (true) {
     pollfd entry{socket.fd(), events, 0};
@@ -123,6 +153,15 @@ Socket accept_from(const Socket& listener) {
   return socket;
 }
 
+std::string peer_of(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return "an unknown address";
+  }
+  return numeric(address, length);
+}
+
 Socket connect_to(const std::string& host, std::uint16_t port, Deadline deadline) {
   const AddressList addresses = resolve(host, port, 0, SOCK_STREAM);
   int error = EADDRNOTAVAIL;
@@ -146,6 +185,20 @@ Socket connect_to(const std::string& host, std::uint16_t port, Deadline deadline
   fail(error, "connect");
 }
 
+bool is_loopback(const std::string& host) {
+  return all_addresses(host, [](const in6_addr& address) {
+    return IN6_IS_ADDR_LOOPBACK(&address) ||
+           (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
+  });
+}
+
+bool is_wildcard(const std::string& host) {
+  return all_addresses(host, [](const in6_addr& address) {
+    constexpr in6_addr kAny4{{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0}}};
+    return IN6_IS_ADDR_UNSPECIFIED(&address) || IN6_ARE_ADDR_EQUAL(&address, &kAny4);
+  });
+}
+
 std::string local_address_towards(const std::string& host) {
   // Connecting a datagram socket sends nothing, but makes the kernel choose the route.
   const AddressList addresses = resolve(host, 9, 0, SOCK_DGRAM);
@@ -154,11 +207,7 @@ std::string local_address_towards(const std::string& host) {
   sockaddr_storage local{};
   socklen_t length = sizeof local;
   check(getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length), "getsockname");
-  char text[NI_MAXHOST];
-  const int error = getnameinfo(reinterpret_cast<sockaddr*>(&local), length, text, sizeof text,
-                                nullptr, 0, NI_NUMERICHOST);
-  if (error != 0) fail(EADDRNOTAVAIL, gai_strerror(error));
-  return text;
+  return numeric(local, length);
 }
 
 void send_frame(const Socket& socket, Bytes message, Deadline deadline) {
@@ -182,7 +231,8 @@ bool FrameReader::fill(const Socket& socket) {
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
   begin_ = 0;
   std::byte chunk[16384];
-  while (true) {
+  // Whoever sends faster than we read must not fill our memory: the rest stays in the kernel.
+  while (buffer_.size() < sizeof(std::uint32_t) + longest_) {
     const ssize_t got = recv(socket.fd(), chunk, sizeof chunk, 0);
     if (got > 0) {
       buffer_.insert(buffer_.end(), chunk, chunk + got);
@@ -193,6 +243,7 @@ bool FrameReader::fill(const Socket& socket) {
       return false;  // the end of the stream, or reset by the peer, which is the end as well
     }
   }
+  return true;
 }
 
 std::optional<Bytes> FrameReader::next() {

@@ -39,9 +39,15 @@ class Socket {
 Socket listen_at(const std::string& host, std::uint16_t port);
 std::uint16_t port_of(const Socket& listener);
 Socket accept_from(const Socket& listener);  // empty if nobody is there
+std::string peer_of(const Socket& socket);   // its address; "an unknown address" if it is gone
 
 // Tries once. The connection notices a peer whose machine vanished (keep-alive probes).
 Socket connect_to(const std::string& host, std::uint16_t port, Deadline deadline);
+
+// Whether `host` is this machine under addresses that no other machine can reach.
+bool is_loopback(const std::string& host);
+// Whether `host` stands for all addresses of a machine, such as 0.0.0.0.
+bool is_wildcard(const std::string& host);
 
 // The address of this machine from which packets to `host` leave.
 std::string local_address_towards(const std::string& host);
@@ -56,7 +62,7 @@ class FrameReader {
   explicit FrameReader(std::size_t longest) : longest_(longest) {}
   void allow(std::size_t longest) { longest_ = longest; }
 
-  // Reads what is there without waiting. False at the end of the stream.
+  // Reads what is there without waiting, at most the longest frame. False at the end of the stream.
   bool fill(const Socket& socket);
   // The next whole frame, if one has arrived. Valid until the next fill().
   std::optional<Bytes> next();

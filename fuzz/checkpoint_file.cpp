@@ -1,0 +1,24 @@
+#include "fuzz/memory_file.h"
+#include "fuzz/target.h"
+#include "thinwire/hash.h"
+#include "trainer/checkpoint.h"
+
+namespace thinwire::fuzz {
+
+// As it is, and with the right checksum behind it.
+void checkpoint_file(Bytes input) {
+  const trainer::Identity identity{"m", "d", "s", 2, 3, 1, 32};
+  Payload sealed(input.begin(), input.end());
+  ByteWriter(sealed).put(hash64(input));
+  for (const Bytes contents : {input, Bytes(sealed)}) {
+    const MemoryFile file(contents);
+    accept_or_refuse<WireError, ConfigError>([&] {
+      const auto sections = trainer::read_checkpoint(file.path(), identity, 5);
+      std::size_t bytes = 0;
+      for (const trainer::Section& section : sections) bytes += section.bytes.size();
+      demand(bytes <= contents.size());
+    });
+  }
+}
+
+}  // namespace thinwire::fuzz

@@ -1,0 +1,22 @@
+// A file that exists only in memory, for readers that take a path.
+#pragma once
+
+#include <filesystem>
+
+#include "thinwire/buffer.h"
+#include "transport/socket.h"
+
+namespace thinwire::fuzz {
+
+class MemoryFile {
+ public:
+  explicit MemoryFile(Bytes contents);
+  void resize(std::size_t bytes);  // zeros follow the contents
+  // Valid for this process, as long as this object lives.
+  std::filesystem::path path() const;
+
+ private:
+  Socket file_;  // owns the descriptor
+};
+
+}  // namespace thinwire::fuzz

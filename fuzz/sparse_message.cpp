@@ -1,0 +1,34 @@
+#include "codec/sparse.h"
+
+#include "codec/seal.h"
+#include "fuzz/target.h"
+
+namespace thinwire::fuzz {
+
+// A message with a wrong checksum goes no further, so the right one is put in: what comes behind it
+// must hold by itself.
+void sparse_message(Bytes input) {
+  Choices choices(input);
+  SparseFormat format;
+  format.index = choices.below(2) == 0 ? IndexCoding::rice : IndexCoding::raw;
+  format.values = choices.below(2) == 0 ? ValueCoding::bf16 : ValueCoding::fp32;
+  const SparseAddress address{choices.take<std::uint32_t>(), choices.take<std::uint8_t>()};
+  const std::size_t most = choices.take<std::uint16_t>();
+  Payload message(choices.rest().begin(), choices.rest().end());
+  if (message.size() >= kSealedFrom) seal(message);
+
+  Sparse out;
+  bool accepted = false;
+  accept_or_refuse<WireError>([&] {
+    decode_sparse(message, format, address, most, out);
+    accepted = true;
+  });
+  if (!accepted) return;
+  demand(out.indices.size() == out.values.size() && out.size() <= most);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    demand(out.indices[i] < address.numel);
+    demand(i == 0 || out.indices[i - 1] < out.indices[i]);
+  }
+}
+
+}  // namespace thinwire::fuzz

@@ -1,0 +1,17 @@
+#include "fuzz/target.h"
+#include "thinwire/codec.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire::fuzz {
+
+void spec_text(Bytes input) {
+  const std::string_view text = Choices(input).text();
+  accept_or_refuse<ConfigError>([&] {
+    const std::string again = Spec::parse(text).str();
+    demand(Spec::parse(again).str() == again);
+  });
+  accept_or_refuse<ConfigError>([&] { make_strategy(text); });
+  accept_or_refuse<ConfigError>([&] { make_codec(text); });
+}
+
+}  // namespace thinwire::fuzz

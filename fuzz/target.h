@@ -1,0 +1,57 @@
+// What a fuzz target is: a function that takes any bytes. It returns, or something is wrong.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+#include "thinwire/buffer.h"
+#include "thinwire/bytes.h"
+#include "thinwire/error.h"
+
+namespace thinwire::fuzz {
+
+#define TW_FUZZ(word, help) void word(Bytes input);
+#include "fuzz/list.inc"
+#undef TW_FUZZ
+
+// Foreign input may be refused with one of these errors, and with no other.
+template <class... Refusal, class Action>
+void accept_or_refuse(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (!(... || (dynamic_cast<const Refusal*>(&error) != nullptr))) throw;
+  }
+}
+
+// What must hold after foreign input was accepted.
+inline void demand(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Takes the input apart. Where it ends, zeros follow, so that short inputs are cheap to find.
+class Choices {
+ public:
+  explicit Choices(Bytes input) : rest_(input) {}
+
+  template <WireNumber T>
+  T take() {
+    T value{};
+    const std::size_t bytes = std::min(sizeof value, rest_.size());
+    if (bytes > 0) std::memcpy(&value, rest_.data(), bytes);
+    rest_ = rest_.subspan(bytes);
+    return value;
+  }
+  // 0 ... count - 1
+  std::size_t below(std::size_t count) { return take<std::uint16_t>() % count; }
+
+  Bytes rest() const noexcept { return rest_; }
+  std::string_view text() const noexcept {
+    return {reinterpret_cast<const char*>(rest_.data()), rest_.size()};
+  }
+
+ private:
+  Bytes rest_;
+};
+
+}  // namespace thinwire::fuzz
