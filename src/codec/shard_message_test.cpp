@@ -175,7 +175,7 @@ TEST(ShardMessage, AllocatesNothingTheSecondTime) {
     bytes.clear();
     codec.encode(contents, address, known, bytes);
     codec.decode(bytes, address, kNoLimits, known, back);
-    if (i == 1) EXPECT_EQ(allocations(), before);
+    EXPECT_TRUE(i == 0 || allocations() == before);
   }
 }
 
