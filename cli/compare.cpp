@@ -178,13 +178,16 @@ class Compare {
     launch.workers = group_.start == Group::Start::by_us ? group_.join.size : 1;
     RunOutput output(progress, kProgressWord);
     Io io{io_.out, output.stream(), io_.env, progress.in_place()};
-    return launch_workers(launch, io);
+    const int code = launch_workers(launch, io);
+    store_->write_warnings(strategy, progress.messages());
+    return code;
   }
 
   static std::string problem_of(int code, const CompareProgress& progress) {
-    std::string_view said = progress.last_message();
-    if (said.starts_with(kErrorPrefix)) said.remove_prefix(kErrorPrefix.size());
-    return said.empty() ? fmt::format("it ended with exit code {}", code) : std::string(said);
+    if (progress.messages().empty()) return fmt::format("it ended with exit code {}", code);
+    std::string_view last = progress.messages().back();
+    if (last.starts_with(kErrorPrefix)) last.remove_prefix(kErrorPrefix.size());
+    return std::string(last);
   }
 
   int stop(CompareProgress& progress) {

@@ -12,6 +12,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr std::string_view kEraseLine = "\033[K";
+constexpr std::size_t kShownMessages = 8;  // of one run; one that diverges warns in every step
 
 struct Screen {
   int columns = 100, rows = 24;
@@ -36,7 +37,7 @@ void CompareProgress::begin(std::size_t run) {
   current_ = run;
   running_ = true;
   status_ = "starting";
-  last_message_.clear();
+  messages_.clear();
   if (in_place_) {
     draw();
   } else {
@@ -56,7 +57,8 @@ void CompareProgress::status(std::string_view text) {
 }
 
 void CompareProgress::message(std::string_view text) {
-  last_message_ = text;
+  messages_.emplace_back(text);
+  if (messages_.size() > kShownMessages) return;
   clear();
   io_.err << text << '\n' << std::flush;
   if (in_place_) draw();
@@ -64,6 +66,10 @@ void CompareProgress::message(std::string_view text) {
 
 void CompareProgress::end() {
   running_ = false;
+  if (messages_.size() > kShownMessages) {
+    clear();
+    io_.err << fmt::format("... and {} more lines\n", messages_.size() - kShownMessages);
+  }
   if (in_place_) {
     draw();
     return;

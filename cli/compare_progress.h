@@ -5,6 +5,7 @@
 #include <streambuf>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/compare_table.h"
 #include "cli/io.h"
@@ -27,8 +28,8 @@ class CompareProgress {
 
   // Whether status lines may come often, because each takes the place of the one before.
   bool in_place() const noexcept { return in_place_; }
-  // The last message since begin(); what a run that failed had to say.
-  const std::string& last_message() const noexcept { return last_message_; }
+  // Messages since begin().
+  const std::vector<std::string>& messages() const noexcept { return messages_; }
 
  private:
   void draw();
@@ -42,7 +43,8 @@ class CompareProgress {
   std::size_t drawn_ = 0;  // lines of it that stand there now
   std::size_t current_ = 0;
   bool running_ = false;
-  std::string status_, last_message_;
+  std::string status_;
+  std::vector<std::string> messages_;
 };
 
 // What a run writes to its stderr, taken apart into lines that say how far it is and messages. A

@@ -46,6 +46,7 @@ void read_summary(const Json& summary, ComparedRun& run) {
   run.dense_bytes_per_worker_step = number(summary, "dense_bytes_per_worker_step");
   run.residual_ratio = number(summary, "residual_ratio");
   run.consensus_distance = number(summary, "consensus_distance");
+  run.diverged = summary.contains("loss") && summary["loss"].is_null();
   const auto identical = summary.find("replicas_identical");
   run.replicas_identical = identical != summary.end() && *identical == true;
 }
@@ -104,6 +105,8 @@ std::optional<ComparedRun> read_run(const fs::path& directory, const std::string
   read_summary(summary, run);
   std::ifstream log(directory / "run.jsonl");
   read_log(log, run);
+  std::ifstream warnings(directory / kWarningsFile);
+  for (std::string line; std::getline(warnings, line);) run.warnings.push_back(line);
   return run;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,10 @@ struct ComparedRun {
   double bytes_sent = 0, bytes_per_worker_step = 0, dense_bytes_per_worker_step = 0;
   double residual_ratio = 0, consensus_distance = 0;
   bool replicas_identical = false;
+  bool diverged = false;  // the loss is not finite
   std::vector<TestPoint> tests;
   std::vector<ResidualPoint> residuals;  // thinned out; empty if the strategy keeps none
+  std::vector<std::string> warnings;     // what the run had to say
 
   bool finished() const noexcept { return !summary.empty(); }
   // What no part of a step accounts for: the optimizer, reading data, the clock itself.
@@ -55,6 +58,9 @@ struct Comparison {
   bool virtual_time = false;
   std::vector<ComparedRun> runs;  // in the order asked for
 };
+
+// Beside the files that `train` writes: a line per warning.
+inline constexpr std::string_view kWarningsFile = "warnings.txt";
 
 // The finished run of a strategy in a directory; none if there is none, or only a part of one.
 std::optional<ComparedRun> read_run(const std::filesystem::path& directory,

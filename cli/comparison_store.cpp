@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cli/io.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
@@ -86,6 +87,18 @@ fs::path ComparisonStore::run_directory(const std::string& strategy) const {
   std::string name = strategy;
   std::ranges::replace(name, ':', ',');
   return directory_ / name;
+}
+
+void ComparisonStore::write_warnings(const std::string& strategy,
+                                     const std::vector<std::string>& messages) const {
+  constexpr std::size_t kKept = 2;  // the first ones say why; a run that diverges goes on and on
+  std::ofstream out(run_directory(strategy) / kWarningsFile);
+  std::size_t count = 0;
+  for (std::string_view text : messages) {
+    if (!text.starts_with(kErrorPrefix)) continue;
+    if (++count <= kKept) out << text.substr(kErrorPrefix.size()) << '\n';
+  }
+  if (count > kKept) out << fmt::format("{} more like these\n", count - kKept);
 }
 
 void ComparisonStore::write(std::string_view name, std::string_view text) const {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/comparison.h"
 
@@ -25,6 +26,8 @@ class ComparisonStore {
   std::optional<ComparedRun> finished_run(const std::string& strategy) const {
     return read_run(run_directory(strategy), strategy);
   }
+  // Of what a run wrote to stderr, the words of thinwire itself. They stay with the run.
+  void write_warnings(const std::string& strategy, const std::vector<std::string>& messages) const;
   // Under another name first, so that a reader finds the old file or the new one.
   void write(std::string_view name, std::string_view text) const;
 

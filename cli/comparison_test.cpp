@@ -82,7 +82,7 @@ TEST_F(ComparisonFiles, AFinishedRunIsReadBack) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->summary, kSummary);
   EXPECT_EQ(read->steps, 4u);
-  EXPECT_EQ(read->loss, 0);
+  EXPECT_TRUE(read->diverged) << "its loss is no number";
   EXPECT_EQ(read->other_seconds(), 1);
   EXPECT_TRUE(read->replicas_identical);
   ASSERT_EQ(read->tests.size(), 2u);
@@ -90,6 +90,12 @@ TEST_F(ComparisonFiles, AFinishedRunIsReadBack) {
   EXPECT_EQ(read->tests[0].bytes, 400) << "half of all bytes, rank 0's and the other's";
   EXPECT_EQ(read->tests[1].accuracy, 0.9);
   EXPECT_EQ(read->residuals.size(), 4u);
+  EXPECT_TRUE(read->warnings.empty());
+  store.write_warnings(spec, {"thinwire: too short", "[rank 1] noise", "thinwire: too thin"});
+  EXPECT_EQ(store.finished_run(spec)->warnings, (Words{"too short", "too thin"}));
+  store.write_warnings(spec, Words(9, "thinwire: not finite"));
+  EXPECT_EQ(store.finished_run(spec)->warnings,
+            (Words{"not finite", "not finite", "7 more like these"}));
 }
 
 TEST_F(ComparisonFiles, ADirectoryBelongsToOneSetting) {
@@ -197,20 +203,20 @@ class Watching : public testing::Test {
       output.stream() << "epoch 0.1" << std::flush << "  step 1/9\n";
       output.stream() << "\r\033[Kepoch 0.2  step 2/9" << std::flush << "\r\033[K";
       output.stream() << "thinwire: a warning\n";
-      last_message_ = progress.last_message();
+      messages_ = progress.messages();
       progress.end();
     }
     EXPECT_EQ(out.str(), "");
     return err.str();
   }
-  std::string last_message_;
+  Words messages_;
 };
 
 TEST_F(Watching, PlainLinesElsewhere) {
   EXPECT_EQ(lines_of(false),
             "[3/3] lasgd\nepoch 0.1  step 1/9\nthinwire: a warning\n"
             "lasgd failed: said <script>alert(1)</script>\n");
-  EXPECT_EQ(last_message_, "thinwire: a warning");
+  EXPECT_EQ(messages_, Words{"thinwire: a warning"});
 }
 
 TEST_F(Watching, ATableOnATerminal) {

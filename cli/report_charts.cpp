@@ -50,12 +50,26 @@ LineChart accuracy_over(double TestPoint::*quantity, const Comparison& compariso
           nullptr, percent, std::move(lines), verdict.target};
 }
 
+// A row with one bar in the colour of its run.
+BarRow single_bar(const Comparison& comparison, const ComparedRun& run, double value,
+                  const std::string& text, std::string_view meaning) {
+  const std::string colour = fmt::format("s{}", colour_of(comparison, run) % kSeriesColours);
+  return {
+      run.strategy, {{colour, value, fmt::format("{}: {} {}", run.strategy, meaning, text)}}, text};
+}
+
 }  // namespace
 
 std::span<const StepPart> step_parts() { return kStepParts; }
 
 int colour_of(const Comparison& comparison, const ComparedRun& run) {
-  return static_cast<int>(&run - comparison.runs.data());
+  if (run.strategy == kBaseline) return 0;
+  int colour = 1;
+  for (const ComparedRun& other : comparison.runs) {
+    if (other.strategy == run.strategy) break;
+    colour += other.strategy != kBaseline;
+  }
+  return colour;
 }
 
 LineChart accuracy_over_time(const Comparison& comparison, const Verdict& verdict) {
@@ -137,10 +151,7 @@ BarChart bytes_per_step(const Comparison& comparison) {
     const double bytes = run.bytes_per_worker_step;
     if (bytes > 0) values.push_back(bytes);
     rows.push_back(
-        {run.strategy,
-         {{fmt::format("s{}", colour_of(comparison, run) % kSeriesColours), bytes,
-           fmt::format("{}: {} per worker and step", run.strategy, readable_bytes(bytes))}},
-         readable_bytes(bytes)});
+        single_bar(comparison, run, bytes, readable_bytes(bytes), "per worker and step"));
   }
   return {{"sent", "Bytes per step", "What a worker sends per step, per strategy."},
           "per worker and step",
@@ -155,12 +166,8 @@ BarChart consensus_distances(const Comparison& comparison) {
   for (const ComparedRun& run : comparison.runs) {
     if (!run.finished() || !(run.consensus_distance > 0)) continue;
     values.push_back(run.consensus_distance);
-    const std::string text = fmt::format("{:.2g}", run.consensus_distance);
-    rows.push_back(
-        {run.strategy,
-         {{fmt::format("s{}", colour_of(comparison, run) % kSeriesColours), run.consensus_distance,
-           fmt::format("{}: consensus distance {}", run.strategy, text)}},
-         text});
+    rows.push_back(single_bar(comparison, run, run.consensus_distance,
+                              fmt::format("{:.2g}", run.consensus_distance), "consensus distance"));
   }
   return {{"consensus", "Consensus distance",
            "How far the workers' models were from their mean before the end, in its length."},

@@ -40,7 +40,7 @@ Standing stand(const ComparedRun& run, const ComparedRun& baseline,
   Standing out;
   if (!run.finished()) return out;
   constexpr double kRounding = 1e-9;
-  out.as_accurate = run.accuracy >= baseline.accuracy - kSameAccuracy - kRounding;
+  out.as_accurate = !run.diverged && run.accuracy >= baseline.accuracy - kSameAccuracy - kRounding;
   if (run.bytes_sent > 0) out.fewer_bytes = baseline.bytes_sent / run.bytes_sent;
   if (!target) return out;
   out.seconds_to_target = at_target(run, *target, &TestPoint::seconds);
@@ -120,13 +120,17 @@ std::string sentence(const ComparedRun& run, const Standing& standing, const Ver
                        run.problem.empty() ? "it has not run yet" : run.problem);
   }
   if (&run == &baseline) {
-    return fmt::format("{} is the baseline: {} after {}, of which the network took {:.0f} %",
-                       run.strategy, percent(run.accuracy), readable_time(Seconds(run.seconds)),
+    return fmt::format("{} is the baseline{}: {} after {}, of which the network took {:.0f} %",
+                       run.strategy, run.diverged ? ", though it diverged" : "",
+                       percent(run.accuracy), readable_time(Seconds(run.seconds)),
                        run.seconds > 0 ? 100 * run.wire / run.seconds : 0);
   }
-  std::string text = fmt::format("{}: {}", run.strategy, accuracy_text(run, standing, baseline));
+  std::string text = fmt::format("{}: {}{}", run.strategy, run.diverged ? "diverged; " : "",
+                                 accuracy_text(run, standing, baseline));
   if (verdict.target) text += "; " + time_text(standing, *verdict.target);
-  return text + "; " + bytes_text(standing.fewer_bytes);
+  text += "; " + bytes_text(standing.fewer_bytes);
+  for (const std::string& warning : run.warnings) text += "; warned: " + warning;
+  return text;
 }
 
 std::vector<std::string> caveats(const Comparison& comparison) {
@@ -137,7 +141,10 @@ std::vector<std::string> caveats(const Comparison& comparison) {
                   100 * kSameAccuracy, 100 * kSameTime),
       "The learning rate and its schedule were the same for all; a strategy may do better with its "
       "own."};
-  if (comparison.virtual_time) out.emplace_back("All times are simulated.");
+  out.emplace_back(comparison.virtual_time
+                       ? "All times are simulated."
+                       : "The workers shared the cores of one machine: on machines of their own "
+                         "computing takes less time, and the network weighs more.");
   return out;
 }
 

@@ -86,6 +86,16 @@ TEST(Verdict, FailedRunsAreNamedWithTheirReason) {
   EXPECT_EQ(verdict.sentences[1], "lasgd has no result: a model is not finite");
 }
 
+TEST(Verdict, WhoDivergesDoesNotWin) {
+  ComparedRun diverged = run_of("powersgd", 0.9, 1);
+  diverged.diverged = true;
+  diverged.warnings = {"a gradient is not finite"};
+  const Verdict verdict = judge(comparison_of({run_of("dense", 0.9, 10), diverged}));
+  EXPECT_FALSE(verdict.winner);
+  EXPECT_TRUE(has(verdict.sentences[1], "powersgd: diverged"));
+  EXPECT_TRUE(has(verdict.sentences[1], "warned: a gradient is not finite"));
+}
+
 TEST(Verdict, TimeToTheTargetLiesBetweenTests) {
   ComparedRun dense = run_of("dense", 0.905, 10);
   dense.tests = {{1, 2, 200, 0.5}, {2, 4, 400, 0.95}, {3, 10, 1000, 0.905}};
