@@ -15,6 +15,8 @@ namespace {
 constexpr std::string_view kExamples = R"(Examples:
   thinwire train --model lenet --data digits            4 workers learn on this machine
   thinwire plan --model resnet50 --network 1gbit,0.1ms  what to expect of more workers
+  thinwire compare --strategies "dense; gtopk; qsgd" --network 100mbit,0.2ms
+                                                        which one suits this network?
   thinwire bench allreduce --numel 1000000              4 workers on this machine
   thinwire bench allreduce --network 1gbit,0.2ms        ... on an imitated network
   thinwire list strategies                              what can be chosen, with defaults
@@ -26,6 +28,7 @@ std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
   show_examples_first(*app, kExamples);
 #ifdef THINWIRE_TRAINER
   add_train(*app, invocation);
+  add_compare(*app, invocation);
 #endif
   add_plan(*app, invocation);
   add_bench(*app, invocation);

@@ -19,8 +19,9 @@ struct Invocation {
   std::function<int()> action;         // returns the exit code
 };
 
-void add_train(CLI::App& root, Invocation& invocation);  // only with libtorch
 void add_plan(CLI::App& root, Invocation& invocation);
+void add_train(CLI::App& root, Invocation& invocation);    // only with libtorch
+void add_compare(CLI::App& root, Invocation& invocation);  // only with libtorch
 void add_bench(CLI::App& root, Invocation& invocation);
 void add_list(CLI::App& root, Invocation& invocation);
 void add_help(CLI::App& root, Invocation& invocation);

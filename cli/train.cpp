@@ -3,15 +3,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <filesystem>
 
 #include "cli/command.h"
-#include "cli/group.h"
 #include "cli/help.h"
 #include "cli/memory.h"
 #include "cli/numel.h"
-#include "cli/ranges.h"
+#include "cli/train_flags.h"
 #include "cli/train_report.h"
 
 namespace thinwire::cli {
@@ -25,64 +23,10 @@ constexpr std::string_view kExamples = R"(Examples:
   thinwire train --transport sim --workers 16 --network 1gbit,0.1ms --step-time 0.05
   torchrun --nnodes 2 ... --no-python thinwire train            one rank of many)";
 
-constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
-
-struct TrainFlags {
-  trainer::TrainOptions options;
-  trainer::RunLength length;
-  double momentum = 0.9, weight_decay = 0;
-  std::string nonfinite = "skip";
-  std::vector<std::string> slow;
-  double step_time = 0;
-  GroupFlags group;
-  bool json = false;
-};
-
-trainer::Straggler parse_straggler(std::string_view text, int workers) {
-  trainer::Straggler out;
-  const auto colon = text.find(':');
-  const std::string_view rank = text.substr(0, colon);
-  const std::string_view factor =
-      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-  const auto parse = [](std::string_view part, auto& value) {
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return error == std::errc{} && end == part.data() + part.size() && !part.empty();
-  };
-  if (!parse(rank, out.rank) || !parse(factor, out.factor) || out.rank < 0 || out.rank >= workers ||
-      !(out.factor >= 1 && out.factor <= 1e6)) {
-    throw ConfigError(fmt::format(
-        "--slow {}: RANK:FACTOR is needed, a rank of 0 ... {} and a factor of at least 1, such as "
-        "1:3",
-        text, workers - 1));
-  }
-  return out;
-}
-
-void require(bool holds, std::string_view text) {
-  if (!holds) throw ConfigError(std::string(text));
-}
-
-// Fills the options from the flags; what is wrong with them is said before anything starts.
-void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& data) {
-  trainer::TrainOptions& options = flags.options;
-  const int workers = group.join.size;
-  require(options.learning_rate > 0, "--lr: more than 0");
-  require(flags.momentum >= 0 && flags.momentum < 1, "--momentum: 0 ... 1, without 1");
-  require(flags.nonfinite == "skip" || flags.nonfinite == "stop", "--nonfinite: skip or stop");
-  require(!options.resume || !options.out.empty(), "--resume needs --out DIR, where to go on");
-  require(options.save_every == 0 || !options.out.empty(), "--save-every needs --out DIR");
-  options.descent.momentum = static_cast<float>(flags.momentum);
-  options.descent.weight_decay = static_cast<float>(flags.weight_decay);
-  options.session.nonfinite = flags.nonfinite == "stop" ? NonFinite::stop : NonFinite::skip;
-  options.step_time = Seconds(flags.step_time);
-  for (const std::string& text : flags.slow) options.slow.push_back(parse_straggler(text, workers));
-
-  const int lengths =
-      (flags.length.epochs > 0) + (flags.length.steps > 0) + (flags.length.samples > 0);
-  require(lengths <= 1, "only one of --epochs, --steps and --samples");
-  if (lengths == 0) flags.length.epochs = 3;
-  options.steps = total_steps(flags.length, data.train->size(), options.batch,
-                              trainer::training_workers(options.session.strategy, workers));
+void check_directory(const trainer::TrainOptions& options) {
+  if (!options.out.empty()) return;
+  if (options.resume) throw ConfigError("--resume needs --out DIR, where to go on");
+  if (options.save_every > 0) throw ConfigError("--save-every needs --out DIR");
 }
 
 // Before the first step rather than after the last.
@@ -112,6 +56,7 @@ void check_memory(std::size_t parameters, const Group& group) {
 
 int train(TrainFlags flags, Invocation& invocation) {
   Io& io = invocation.io;
+  check_directory(flags.options);
   const Group group = plan_group(flags.group, io.env);
   const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
   complete(flags, group, data);
@@ -134,80 +79,13 @@ int train(TrainFlags flags, Invocation& invocation) {
     const trainer::TrainResult result =
         trainer::train(wire, flags.options, data, wire.rank() == 0 ? observer : silent);
     if (wire.rank() != 0) return;
-    report->finish(result, flags.json);
+    report->finish(result, flags.quiet  ? Summary::none
+                           : flags.json ? Summary::json
+                                        : Summary::text);
     identical = result.replicas_identical;
   });
   if (!identical) throw Error("the replicas differ at the end: this is a bug, please report it");
   return code;
-}
-
-void add_training_flags(CLI::App& command, TrainFlags& flags) {
-  trainer::TrainOptions& options = flags.options;
-  command.add_option("--strategy", options.session.strategy, "how workers communicate (dense)")
-      ->type_name("SPEC");
-  command.add_option("--model", options.model, "see `thinwire list models` (lenet)")
-      ->type_name("M");
-  command.add_option("--data", options.data, "see `thinwire list data` (digits)")->type_name("D");
-  command.add_option("--epochs", flags.length.epochs, "length of the run (3)")
-      ->type_name("N")
-      ->check(number(1e-6, 1e6));
-  command.add_option("--steps", flags.length.steps, "... or in steps")
-      ->type_name("N")
-      ->check(whole_number(1, kMostSteps));
-  command.add_option("--samples", flags.length.samples, "... or in examples of all workers")
-      ->type_name("N")
-      ->check(whole_number(1, kMostSteps));
-  command.add_option("--batch", options.batch, "examples per worker and step (32)")
-      ->type_name("B")
-      ->check(whole_number(1, 1 << 24));
-  command.add_option("--lr", options.learning_rate, "learning rate (0.05)")
-      ->type_name("LR")
-      ->check(number(0, 1e6));
-  command.add_option("--momentum", flags.momentum, "(0.9)")->type_name("M")->check(number(0, 1));
-  command.add_flag("--nesterov", options.descent.nesterov, "Nesterov's form of momentum");
-  command.add_option("--weight-decay", flags.weight_decay, "(0)")
-      ->type_name("W")
-      ->check(number(0, 1e6));
-  command
-      .add_option("--lr-schedule", options.lr_schedule,
-                  "constant, step:every=E,factor=F or cosine, each with warmup=E (epochs) and "
-                  "scale=linear (constant)")
-      ->type_name("SPEC");
-  command.add_option("--seed", options.seed, "of everything random (1)")
-      ->type_name("S")
-      ->check(whole_number(0, UINT64_MAX));
-}
-
-void add_run_flags(CLI::App& command, TrainFlags& flags) {
-  trainer::TrainOptions& options = flags.options;
-  command.add_option("--out", options.out, "directory for run.jsonl, summary.json, checkpoints")
-      ->type_name("DIR");
-  command.add_flag("--resume", options.resume, "go on from the newest whole checkpoint in --out");
-  command.add_option("--save-every", options.save_every, "steps between checkpoints (at the end)")
-      ->type_name("N")
-      ->check(whole_number(0, kMostSteps));
-  command.add_option("--keep", options.keep, "checkpoints to keep (3)")
-      ->type_name("N")
-      ->check(whole_number(0, kMostSteps));
-  command.add_option("--eval-every", options.eval_every, "steps between tests (at the end)")
-      ->type_name("N")
-      ->check(whole_number(0, kMostSteps));
-  command
-      .add_option("--check-every", options.session.check_every,
-                  "steps between comparisons of the replicas (at the end)")
-      ->type_name("N")
-      ->check(whole_number(0, kMostSteps));
-  command
-      .add_option("--nonfinite", flags.nonfinite,
-                  "what to do about gradients that are not finite: skip or stop (skip)")
-      ->type_name("WORD");
-  command.add_option("--slow", flags.slow, "a worker whose computing takes FACTOR times as long")
-      ->type_name("RANK:FACTOR");
-  command
-      .add_option("--step-time", flags.step_time,
-                  "seconds that computing a step takes, for sim (as measured)")
-      ->type_name("S")
-      ->check(number(0, 1e6));
 }
 
 }  // namespace
@@ -216,10 +94,17 @@ void add_train(CLI::App& root, Invocation& invocation) {
   CLI::App* command = root.add_subcommand("train", "A network learns on several workers.");
   show_examples_first(*command, kExamples);
   auto flags = std::make_shared<TrainFlags>();
+  trainer::TrainOptions& options = flags->options;
+  command->add_option("--strategy", options.session.strategy, "how workers communicate (dense)")
+      ->type_name("SPEC");
   add_training_flags(*command, *flags);
+  command->add_option("--out", options.out, "directory for run.jsonl, summary.json, checkpoints")
+      ->type_name("DIR");
+  command->add_flag("--resume", options.resume, "go on from the newest whole checkpoint in --out");
   add_run_flags(*command, *flags);
   add_group_flags(*command, flags->group);
   command->add_flag("--json", flags->json, "one JSON object instead of the summary");
+  command->add_flag("--quiet", flags->quiet, "no summary; --out has it in summary.json");
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return train(*flags, invocation); };
   });

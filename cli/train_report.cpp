@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/readable.h"
+
 namespace thinwire::cli {
 namespace {
 
@@ -12,21 +14,6 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr Seconds kPlainLineEvery{2};  // where there is no terminal to rewrite a line on
-
-std::string readable_bytes(double bytes) {
-  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
-  if (bytes < 1e9) return fmt::format("{:.1f} MB", bytes / 1e6);
-  return fmt::format("{:.2f} GB", bytes / 1e9);
-}
-
-std::string readable_time(Seconds time) {
-  const double seconds = time.count();
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<long>(seconds);
-  if (seconds < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
-}
 
 Json stragglers_json(const std::vector<trainer::LateWorker>& workers) {
   Json list = Json::array();
@@ -78,7 +65,7 @@ std::string TrainReport::line(const trainer::StepReport& report) const {
   const Seconds left = (system_runtime().now() - first_time_) / std::max(timed, 1.0) *
                        static_cast<double>(report.steps - report.step);
   return fmt::format(
-      "epoch {:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}", report.epoch,
+      "{}{:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}", kProgressWord, report.epoch,
       report.step, report.steps, report.loss, report.samples_per_second,
       readable_bytes(static_cast<double>(bytes_)),
       timed > 0 && report.step < report.steps ? fmt::format("  {} left", readable_time(left)) : "");
@@ -134,8 +121,9 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
          << std::endl;  // a run that is killed has its last steps on disk
   }
   progress_.clear();
-  io_.err << fmt::format("epoch {:.2f}  step {}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
-                         report.epoch, report.step, training_loss_, test.loss, 100 * test.accuracy);
+  io_.err << fmt::format("{}{:.2f}  step {}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
+                         kProgressWord, report.epoch, report.step, training_loss_, test.loss,
+                         100 * test.accuracy);
 }
 
 void TrainReport::note(const std::string& text) {
@@ -234,17 +222,14 @@ void TrainReport::print_stragglers(const trainer::TrainResult& result) {
   }
 }
 
-void TrainReport::finish(const trainer::TrainResult& result, bool json) {
+void TrainReport::finish(const trainer::TrainResult& result, Summary wanted) {
   progress_.clear();
   const std::string summary = summary_json(result);
   if (!setting_.options.out.empty()) {
     write_file(fs::path(setting_.options.out) / "summary.json", summary);
   }
-  if (json) {
-    io_.out << summary << '\n';
-  } else {
-    print_summary(result);
-  }
+  if (wanted == Summary::json) io_.out << summary << '\n';
+  if (wanted == Summary::text) print_summary(result);
   io_.out.flush();
 }
 

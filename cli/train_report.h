@@ -19,6 +19,11 @@ struct TrainSetting {
   bool virtual_time = false;
 };
 
+// Every line that only says how far a run is starts with this word.
+inline constexpr std::string_view kProgressWord = "epoch ";
+
+enum class Summary { text, json, none };  // what stdout gets
+
 class TrainReport {
  public:
   // Opens DIR/run.jsonl if there is a directory; on a resume, lines of steps that will be repeated
@@ -26,7 +31,7 @@ class TrainReport {
   TrainReport(Io& io, const TrainSetting& setting);
 
   trainer::Observer observer();
-  void finish(const trainer::TrainResult& result, bool json);
+  void finish(const trainer::TrainResult& result, Summary summary);
 
  private:
   void step(const trainer::StepReport& report);

@@ -178,4 +178,21 @@ const Payload& section(const std::vector<Section>& sections, std::string_view na
   return found->bytes;
 }
 
+std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> parts) {
+  std::vector<Section> sections;
+  for (const auto& [name, bytes] : parts) {
+    sections.push_back({name, Payload(bytes.begin(), bytes.end())});
+  }
+  return sections;
+}
+
+void unpack(const std::vector<Section>& sections, std::string_view name, MutBytes into) {
+  const Payload& bytes = section(sections, name);
+  if (bytes.size() != into.size()) {
+    throw WireError(fmt::format("the checkpoint's part '{}' has {} bytes, {} are needed", name,
+                                bytes.size(), into.size()));
+  }
+  std::ranges::copy(bytes, into.begin());
+}
+
 }  // namespace thinwire::trainer

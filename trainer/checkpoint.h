@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/transport.h"
@@ -72,5 +74,8 @@ std::vector<Section> read_checkpoint(const std::filesystem::path& file, const Id
                                      std::uint64_t step);
 
 const Payload& section(const std::vector<Section>& sections, std::string_view name);
+std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> parts);
+// Fills `into`, which has the only right size.
+void unpack(const std::vector<Section>& sections, std::string_view name, MutBytes into);
 
 }  // namespace thinwire::trainer

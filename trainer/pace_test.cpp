@@ -63,6 +63,21 @@ TEST(Pace, AStragglerHoldsUpOnlyThoseWhoWaitForIt) {
   EXPECT_LT(seconds("lasgd"), 80 * 0.1 * 4 / 3.25 * 1.5);  // its warm-up waits
 }
 
+TEST(Pace, TestsCostNeitherTimeNorBytes) {
+  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  for (const char* spec : {"dense", "localsgd"}) {
+    TrainOptions options = options_for(16, 40);
+    options.session.strategy = spec;
+    options.step_time = Seconds(0.01);
+    const TrainResult without = run(options, 3, "sim").result;
+    options.eval_every = 4;
+    const TrainResult with = run(options, 3, "sim").result;
+    EXPECT_NEAR(with.total.count(), without.total.count(), 1e-6) << spec;
+    // What is left are the sums that make up nine tests, a few numbers each.
+    EXPECT_LT(with.bytes_sent - without.bytes_sent, 9 * 3 * 1024) << spec;
+  }
+}
+
 TEST(Pace, ResumesWithTheModelOfEachRank) {
   const fs::path directory =
       fs::path(testing::TempDir()) / ("thinwire_pace_" + std::to_string(getpid()));

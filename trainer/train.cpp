@@ -33,24 +33,6 @@ std::size_t batches_ahead(const Transport& wire) {
   return simulated ? 0 : LoaderOptions().ahead;
 }
 
-std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> parts) {
-  std::vector<Section> sections;
-  for (const auto& [name, bytes] : parts) {
-    sections.push_back({name, Payload(bytes.begin(), bytes.end())});
-  }
-  return sections;
-}
-
-// Fills `into`, which has the only right size.
-void unpack(const std::vector<Section>& sections, std::string_view name, MutBytes into) {
-  const Payload& bytes = section(sections, name);
-  if (bytes.size() != into.size()) {
-    throw WireError(fmt::format("the checkpoint's part '{}' has {} bytes, {} are needed", name,
-                                bytes.size(), into.size()));
-  }
-  std::ranges::copy(bytes, into.begin());
-}
-
 CheckpointStore checkpoints(const TrainOptions& options, std::size_t parameters, int rank,
                             int workers) {
   return {std::filesystem::path(options.out) / "checkpoints",
@@ -114,9 +96,11 @@ class Run {
     while (!meetings.over()) {
       step(loader.next());
       while (const auto meeting = meetings.due(position())) {
-        meet();
-        if (meeting->test) test();
-        if (meeting->save && !options_.out.empty()) save(meeting->step);
+        off_the_clock([&] {
+          meet();
+          if (meeting->test) test();
+        });
+        if (meeting->save && !options_.out.empty()) off_the_clock([&] { save(meeting->step); });
       }
     }
     return finish();
@@ -213,6 +197,14 @@ class Run {
     observer_.step(report);
   }
 
+  // Tests and checkpoints are no part of training: the run's time stands still meanwhile.
+  template <class Action>
+  void off_the_clock(Action action) {
+    const Seconds begin = wire_.now();
+    action();
+    start_ += wire_.now() - begin;
+  }
+
   void meet() {
     const LossSum mine = std::exchange(losses_, {});
     std::vector<LossSum> all(static_cast<std::size_t>(wire_.size()));
@@ -228,7 +220,8 @@ class Run {
     }
   }
 
-  // What counts is the mean of all models; each worker goes on with its own.
+  // What counts is the mean of all models; each worker goes on with its own. A mean that is formed
+  // only to be tested is no traffic of the strategy.
   void test() {
     if (in_lockstep()) {
       evaluate();
@@ -236,6 +229,7 @@ class Run {
     }
     const std::vector<float> own(model_.params().begin(), model_.params().end());
     allreduce_mean(wire_, model_.params());
+    bytes_before_ += allreduce_bytes(own.size(), wire_.rank(), wire_.size());
     evaluate();
     std::ranges::copy(own, model_.params().begin());
   }

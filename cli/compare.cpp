@@ -1,0 +1,265 @@
+// thinwire compare: several strategies on the same task, one after the other.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <set>
+
+#include "cli/command.h"
+#include "cli/compare_progress.h"
+#include "cli/comparison_store.h"
+#include "cli/contenders.h"
+#include "cli/help.h"
+#include "cli/launcher.h"
+#include "cli/report_page.h"
+#include "cli/train_flags.h"
+#include "cli/train_report.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr std::string_view kExamples = R"(Examples:
+  thinwire compare --strategies "dense; gtopk; qsgd" --network 100mbit,0.2ms
+  thinwire compare --strategies "gtopk:density=0.01; gtopk:density=0.001" --out runs/density
+  thinwire compare --strategies "localsgd; gossip; lasgd" --slow 1:3 --epochs 5
+  thinwire compare --strategies "topk; gtopk" --transport sim --workers 32 --network 1gbit,0.1ms)";
+
+constexpr std::uint64_t kTests = 15;  // points on a curve, unless --eval-every says otherwise
+
+struct CompareFlags {
+  std::string strategies;
+  TrainFlags train;
+};
+
+// A word that a shell takes as it is.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kSpecial = " \t\n\"'`$&|;<>(){}[]*?!#~\\";
+  if (!word.empty() && word.find_first_of(kSpecial) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+Setting setting_of(const TrainFlags& flags, const Group& group) {
+  const trainer::TrainOptions& options = flags.options;
+  const auto text = [](const auto& value) { return fmt::format("{}", value); };
+  return {{"model", options.model},
+          {"data", options.data},
+          {"workers", text(group.join.size)},
+          {"transport", group.engine},
+          {"network", flags.group.network.empty() ? "real" : flags.group.network},
+          {"steps", text(options.steps)},
+          {"batch", text(options.batch)},
+          {"lr", text(options.learning_rate)},
+          {"lr-schedule", options.lr_schedule},
+          {"momentum", text(flags.momentum)},
+          {"nesterov", text(options.descent.nesterov)},
+          {"weight-decay", text(flags.weight_decay)},
+          {"seed", text(options.seed)},
+          {"eval-every", text(options.eval_every)},
+          {"nonfinite", flags.nonfinite},
+          {"slow", fmt::format("{}", fmt::join(flags.slow, " "))},
+          {"step-time", text(flags.step_time)},
+          {"version", THINWIRE_VERSION}};
+}
+
+std::string title_of(const TrainFlags& flags, const Group& group) {
+  return fmt::format("{} on {}, {} {} over {}{}", flags.options.model, flags.options.data,
+                     group.join.size, group.join.size == 1 ? "worker" : "workers", group.engine,
+                     flags.group.network.empty() ? "" : " at " + flags.group.network);
+}
+
+// What was said to `compare` and is meant for the runs, as words of `train`.
+std::vector<std::string> words_for_train(const CLI::App& command) {
+  const std::set<std::string> own = {"--strategies", "--out", "--json", "--eval-every"};
+  std::vector<std::string> words;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || own.contains(option->get_name())) continue;
+    const bool takes_value = option->get_expected_max() > 0;
+    for (const std::string& value : option->results()) {
+      words.push_back(option->get_name() + (takes_value ? "=" + value : ""));
+    }
+  }
+  return words;
+}
+
+class Compare {
+ public:
+  // Everything that can be wrong is said here, before the first run.
+  Compare(TrainFlags flags, const std::vector<std::string>& strategies, const CLI::App& command,
+          Invocation& invocation)
+      : io_(invocation.io), flags_(std::move(flags)), group_(plan_group(flags_.group, io_.env)) {
+    if (group_.start == Group::Start::by_others) {
+      throw ConfigError(
+          "compare starts its workers by itself, on this machine: run it once, without a launcher. "
+          "To compare on several machines, run `thinwire train --json` once per strategy.");
+    }
+    check_options(strategies.front());
+    comparison_.setting = setting_of(flags_, group_);
+    comparison_.title = title_of(flags_, group_);
+    comparison_.virtual_time = group_.engine == "sim";
+    std::vector<std::string> typed = {"thinwire"};
+    for (const std::string& word : invocation.arguments) typed.push_back(quoted(word));
+    comparison_.command = fmt::format("{}", fmt::join(typed, " "));
+    for (const std::string& strategy : strategies) {
+      comparison_.runs.emplace_back().strategy = strategy;
+    }
+    words_ = words_for_train(command);
+    store_.emplace(flags_.options.out.empty() ? ComparisonStore::default_name(comparison_.setting)
+                                              : flags_.options.out,
+                   comparison_.setting);
+  }
+
+  int run() {
+    CompareProgress progress(io_, comparison_);
+    bool failed = false;
+    for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
+      ComparedRun& run = comparison_.runs[i];
+      const bool kept = load(run);
+      if (!kept) {
+        progress.begin(i);
+        const int code = train(run.strategy, progress);
+        if (code == kInterrupted) return stop(progress);
+        if (!load(run)) run.problem = problem_of(code, progress);
+        progress.end();
+      }
+      failed = failed || !run.finished();
+      if (run.finished() && flags_.json) io_.out << run.summary << std::endl;
+      write_results();
+    }
+    progress.clear();
+    finish();
+    return failed ? kRunFailed : kOk;
+  }
+
+ private:
+  // The data is needed to count the steps and to check the model against it, not longer.
+  void check_options(const std::string& strategy) {
+    trainer::TrainOptions& options = flags_.options;
+    const trainer::DataPair data = trainer::load_data(options.data, options.seed);
+    complete(flags_, group_, data);
+    if (options.eval_every == 0) options.eval_every = (options.steps + kTests - 1) / kTests;
+    options.session.strategy = strategy;
+    parameters_ = check(options, data);
+  }
+
+  bool load(ComparedRun& run) {
+    auto finished = store_->finished_run(run.strategy);
+    if (finished) run = std::move(*finished);
+    return run.finished();
+  }
+
+  bool resumable(const std::string& strategy) const {
+    trainer::TrainOptions options = flags_.options;
+    options.session.strategy = strategy;
+    options.out = store_->run_directory(strategy).string();
+    try {
+      for (int rank = 0; rank < group_.join.size; ++rank) {
+        check_resume(options, parameters_, rank, group_.join.size);
+      }
+    } catch (const ConfigError&) {
+      return false;
+    }
+    return true;
+  }
+
+  // In processes of its own, so that what goes wrong in one run does not end the others.
+  int train(const std::string& strategy, CompareProgress& progress) {
+    LaunchOptions launch;
+    launch.command = {std::filesystem::read_symlink("/proc/self/exe"),
+                      "train",
+                      "--quiet",
+                      "--strategy=" + strategy,
+                      "--out=" + store_->run_directory(strategy).string(),
+                      fmt::format("--eval-every={}", flags_.options.eval_every)};
+    launch.command.insert(launch.command.end(), words_.begin(), words_.end());
+    if (resumable(strategy)) launch.command.emplace_back("--resume");
+    launch.workers = group_.start == Group::Start::by_us ? group_.join.size : 1;
+    RunOutput output(progress, kProgressWord);
+    Io io{io_.out, output.stream(), io_.env, progress.in_place()};
+    const int code = launch_workers(launch, io);
+    store_->write_warnings(strategy, progress.messages());
+    return code;
+  }
+
+  static std::string problem_of(int code, const CompareProgress& progress) {
+    if (progress.messages().empty()) return fmt::format("it ended with exit code {}", code);
+    std::string_view last = progress.messages().back();
+    if (last.starts_with(kErrorPrefix)) last.remove_prefix(kErrorPrefix.size());
+    return std::string(last);
+  }
+
+  int stop(CompareProgress& progress) {
+    progress.clear();
+    write_results();
+    print_error(io_, fmt::format("finished runs are kept in {}; the same command goes on from here",
+                                 store_->directory().string()));
+    return kInterrupted;
+  }
+
+  void write_results() const {
+    const Verdict verdict = judge(comparison_);
+    store_->write("compare.csv", comparison_csv(comparison_, verdict));
+    store_->write("report.html", report_page(comparison_, verdict));
+  }
+
+  void finish() {
+    const Verdict verdict = judge(comparison_);
+    const std::string report = (store_->directory() / "report.html").string();
+    if (flags_.json) {
+      io_.err << fmt::format("{}\nreport: {}\n", verdict.headline, report);
+      return;
+    }
+    const CompareTable table(comparison_);
+    io_.out << bold(io_, comparison_.title) << "\n\n" << bold(io_, table.heading(verdict)) << '\n';
+    for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
+      const ComparedRun& run = comparison_.runs[i];
+      io_.out << table.row(run, verdict.standings[i], "failed: " + run.problem) << '\n';
+    }
+    io_.out << '\n' << bold(io_, verdict.headline) << '\n';
+    for (const std::string& sentence : verdict.sentences) io_.out << "  " << sentence << '\n';
+    for (const std::string& caveat : verdict.caveats) io_.out << caveat << '\n';
+    io_.out << "report: " << report << std::endl;
+  }
+
+  Io& io_;
+  TrainFlags flags_;
+  Group group_;
+  std::size_t parameters_ = 0;
+  std::vector<std::string> words_;
+  Comparison comparison_;
+  std::optional<ComparisonStore> store_;
+};
+
+}  // namespace
+
+void add_compare(CLI::App& root, Invocation& invocation) {
+  CLI::App* command = root.add_subcommand(
+      "compare", "Several strategies on the same task, one after the other, with a report.");
+  show_examples_first(*command, kExamples);
+  auto flags = std::make_shared<CompareFlags>();
+  command
+      ->add_option("--strategies", flags->strategies,
+                   "what to compare, separated by semicolons; dense is added as the baseline")
+      ->type_name("\"SPEC; SPEC\"")
+      ->required();
+  add_training_flags(*command, flags->train);
+  command
+      ->add_option(
+          "--out", flags->train.options.out,
+          "directory for runs, report.html and compare.csv; an interrupted comparison goes "
+          "on there (compare-MODEL-DATA-...)")
+      ->type_name("DIR");
+  add_run_flags(*command, flags->train);
+  add_group_flags(*command, flags->train.group);
+  command->add_flag("--json", flags->train.json, "a JSON object per strategy instead of the table");
+  command->callback([&invocation, flags, command] {
+    invocation.action = [&invocation, flags, command] {
+      const auto strategies = parse_contenders(flags->strategies);
+      return Compare(flags->train, strategies, *command, invocation).run();
+    };
+  });
+}
+
+}  // namespace thinwire::cli

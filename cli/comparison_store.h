@@ -1,0 +1,40 @@
+// The directory of a comparison: one directory per run, and a note of what all runs share.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/comparison.h"
+
+namespace thinwire::cli {
+
+class ComparisonStore {
+ public:
+  // Opens the comparison in `directory`, or begins one where nothing is. ConfigError if it holds
+  // something else, or a comparison with another setting: which one is said.
+  ComparisonStore(std::filesystem::path directory, const Setting& setting);
+
+  // Such that the same setting finds its comparison again, and another one does not meet it.
+  static std::string default_name(const Setting& setting);
+
+  const std::filesystem::path& directory() const noexcept { return directory_; }
+  std::filesystem::path run_directory(const std::string& strategy) const;
+  // None if it is still to be run, or to be finished.
+  std::optional<ComparedRun> finished_run(const std::string& strategy) const {
+    return read_run(run_directory(strategy), strategy);
+  }
+  // Of what a run wrote to stderr, the words of thinwire itself. They stay with the run.
+  void write_warnings(const std::string& strategy, const std::vector<std::string>& messages) const;
+  // Under another name first, so that a reader finds the old file or the new one.
+  void write(std::string_view name, std::string_view text) const;
+
+ private:
+  void compare_with(const std::string& note, const Setting& setting) const;
+
+  std::filesystem::path directory_;
+};
+
+}  // namespace thinwire::cli

@@ -1,0 +1,31 @@
+// The flags of commands that train: declared, checked and turned into options once for all of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/group.h"
+#include "trainer/train.h"
+
+namespace thinwire::cli {
+
+struct TrainFlags {
+  trainer::TrainOptions options;
+  trainer::RunLength length;
+  double momentum = 0.9, weight_decay = 0;
+  std::string nonfinite = "skip";
+  std::vector<std::string> slow;
+  double step_time = 0;
+  GroupFlags group;
+  bool json = false, quiet = false;
+};
+
+// What is learned and how; then how a run is watched, saved and disturbed. The commands themselves
+// add how workers communicate and where the results go.
+void add_training_flags(CLI::App& command, TrainFlags& flags);
+void add_run_flags(CLI::App& command, TrainFlags& flags);
+
+// Fills the options from the flags; what is wrong with them is said before anything starts.
+void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& data);
+
+}  // namespace thinwire::cli

@@ -1,0 +1,44 @@
+// What a comparison says, computed from what was measured, in plain language.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/comparison.h"
+
+namespace thinwire::cli {
+
+// A run is as accurate as the baseline if it is not further below: half a percentage point. Seeds
+// alone make that much of a difference on small test sets.
+inline constexpr double kSameAccuracy = 0.005;
+// Times closer than this are the same: machines are not steadier.
+inline constexpr double kSameTime = 0.05;
+
+// The strategy that all others are measured against.
+inline constexpr std::string_view kBaseline = "dense";
+
+// How one run compares with the baseline.
+struct Standing {
+  bool as_accurate = false;
+  // Training time and bytes per worker until the target was reached for the first time; between
+  // two tests on the straight line through them. None if it was not.
+  std::optional<double> seconds_to_target, bytes_to_target;
+  // Of the baseline's time to that of this run; more than 1 is sooner.
+  std::optional<double> sooner;
+  double fewer_bytes = 1;  // of the baseline's bytes to those of this run, over the whole run
+};
+
+struct Verdict {
+  std::string headline;
+  std::vector<std::string> sentences;  // one per run
+  std::vector<std::string> caveats;
+  // The accuracy to reach: the baseline's, less what counts as the same, in whole percents.
+  std::optional<double> target;
+  std::vector<Standing> standings;    // one per run
+  std::optional<std::size_t> winner;  // clearly sooner than the baseline, and as accurate
+};
+
+Verdict judge(const Comparison& comparison);
+
+}  // namespace thinwire::cli

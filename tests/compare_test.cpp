@@ -1,0 +1,154 @@
+// thinwire compare, end to end: runs, interrupted and resumed, its files, what it refuses.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/child_process.h"
+#include "tests/expect.h"
+
+namespace thinwire {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr Seconds kPatience{120};  // for a busy machine; every run takes a few seconds
+
+class CompareCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifndef THINWIRE_TRAINER
+    GTEST_SKIP() << "the trainer is not in this build: it needs libtorch-dev";
+#endif
+    fs::remove_all(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  Words compare(const Words& more, const std::string& strategies = "topk:density=0.1; localsgd") {
+    Words words = {THINWIRE,  "compare", "--strategies", strategies,          "--model",   "mlp",
+                   "--batch", "16",      "--out",        directory_.string(), "--workers", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static std::string contents(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static std::vector<nlohmann::json> json_lines(const std::string& text) {
+    std::vector<nlohmann::json> out;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) out.push_back(nlohmann::json::parse(line));
+    return out;
+  }
+
+  fs::path directory_ =
+      fs::path(testing::TempDir()) / fmt::format("thinwire_compare_command_{}", getpid());
+};
+
+// The baseline has finished when the second run begins.
+TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
+  const Words command = compare({"--steps", "400", "--json"});
+  {
+    ChildProcess run(command);
+    ASSERT_TRUE(run.wait_for_output("[2/3] topk:density=0.1", kPatience)) << run.describe();
+    ASSERT_TRUE(run.wait_for_output("\nepoch ", kPatience)) << run.describe();
+    run.signal(SIGINT);
+    ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+    EXPECT_EQ(run.exit_code(), 130) << run.describe();
+    EXPECT_TRUE(has(run.err(), "the same command goes on"));
+    EXPECT_TRUE(run.wait_for_descendants(Seconds(5)));
+    EXPECT_EQ(json_lines(run.out()).size(), 1u);
+  }
+  const auto dense_ended = fs::last_write_time(directory_ / "dense/run.jsonl");
+  const std::string dense_summary = contents(directory_ / "dense/summary.json");
+  EXPECT_FALSE(fs::exists(directory_ / "topk,density=0.1/summary.json"));
+  EXPECT_TRUE(has(contents(directory_ / "report.html"), "1 of 3 strategies"));
+
+  ChildProcess rest(command);
+  ASSERT_TRUE(rest.wait(kPatience)) << rest.describe();
+  EXPECT_EQ(rest.exit_code(), 0) << rest.describe();
+  EXPECT_EQ(rest.err().find("[1/3]"), std::string::npos) << "dense was repeated";
+  EXPECT_EQ(fs::last_write_time(directory_ / "dense/run.jsonl"), dense_ended);
+  const auto lines = json_lines(rest.out());
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], nlohmann::json::parse(dense_summary));
+  EXPECT_EQ(lines[1]["strategy"], "topk:density=0.1");
+  EXPECT_EQ(lines[2]["strategy"], "localsgd");
+  for (const auto& line : lines) {
+    EXPECT_EQ(line["command"], "train");
+    EXPECT_EQ(line["steps"], 400);
+  }
+  EXPECT_TRUE(has(contents(directory_ / "report.html"), "3 of 3 strategies"));
+  EXPECT_TRUE(has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
+}
+
+TEST_F(CompareCommand, PrintsATableWithAVerdict) {
+  ChildProcess run(compare({"--steps", "30", "--transport", "threads"}, "localsgd:period=4"));
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+  EXPECT_EQ(run.exit_code(), 0) << run.describe();
+  for (const std::string_view part :
+       {"mlp on digits, 2 workers over threads", "strategy", "sooner", "sent/step", "dense",
+        "localsgd:period=4", "One seed is one seed", "report.html"}) {
+    EXPECT_TRUE(has(run.out(), part));
+  }
+  int tests = 0;
+  std::ifstream log(directory_ / "dense/run.jsonl");
+  for (std::string line; std::getline(log, line);) {
+    tests += line.find("test_accuracy") != std::string::npos;
+  }
+  EXPECT_EQ(tests, 15);
+}
+
+TEST_F(CompareCommand, ARunThatFailsDoesNotEndTheOthers) {
+  // At its hundredth message, which a strategy that never speaks does not reach.
+  ChildProcess run(
+      compare({"--steps", "200", "--eval-every", "200", "--fault", "kill:rank=1,at=100"},
+              "localsgd:period=1000"));
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+  EXPECT_EQ(run.exit_code(), 1) << run.describe();
+  EXPECT_TRUE(has(run.out(), "failed: rank 1 was killed by SIGKILL"));
+  EXPECT_FALSE(fs::exists(directory_ / "dense/summary.json"));
+  EXPECT_TRUE(fs::exists(directory_ / "localsgd,period=1000/summary.json")) << run.describe();
+}
+
+TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
+  const struct {
+    Words flags;
+    std::string strategies;
+    std::string_view expected;
+  } kCases[] = {
+      {{}, "dense; gtopc", "did you mean 'gtopk'"},
+      {{}, "dense; gtopk:density=2", "density=2"},
+      {{"--strategy", "dense"}, "dense", "did you mean '--strategies'"},
+      {{"--model", "lenett"}, "dense", "did you mean 'lenet'"},
+      {{"--rank", "0", "--world-size", "2", "--master", "127.0.0.1:1"}, "dense", "by itself"},
+  };
+  for (const auto& [flags, strategies, expected] : kCases) {
+    ChildProcess run(compare(flags, strategies));
+    ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+    EXPECT_EQ(run.exit_code(), 2) << run.describe();
+    EXPECT_TRUE(has(run.err(), expected));
+    EXPECT_FALSE(fs::exists(directory_));
+  }
+}
+
+TEST_F(CompareCommand, AnotherComparisonsDirectoryIsRefused) {
+  const Words steps = {"--steps", "5", "--transport", "threads"};
+  ChildProcess first(compare(steps, "dense"));
+  ASSERT_TRUE(first.wait(kPatience)) << first.describe();
+  ASSERT_EQ(first.exit_code(), 0) << first.describe();
+  ChildProcess other(compare({"--steps", "6", "--transport", "threads"}, "dense"));
+  ASSERT_TRUE(other.wait(kPatience)) << other.describe();
+  EXPECT_EQ(other.exit_code(), 2);
+  EXPECT_TRUE(has(other.err(), directory_.string()));
+  EXPECT_TRUE(has(other.err(), "steps 5 instead of 6"));
+}
+
+}  // namespace
+}  // namespace thinwire
