@@ -75,7 +75,7 @@ void add_training_flags(CLI::App& command, TrainFlags& flags) {
   command.add_option("--batch", options.batch, "examples per worker and step (32)")
       ->type_name("B")
       ->check(whole_number(1, 1 << 24));
-  command.add_option("--lr", options.learning_rate, "learning rate (0.05)")
+  command.add_option("--lr", options.learning_rate, "learning rate (0.02)")
       ->type_name("LR")
       ->check(number(0, 1e6));
   command.add_option("--momentum", flags.momentum, "(0.9)")->type_name("M")->check(number(0, 1));

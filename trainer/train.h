@@ -22,7 +22,7 @@ struct TrainOptions {
   std::string data = "digits";
   SessionOptions session;
   Descent descent{0.9f, 0, false};
-  double learning_rate = 0.05;
+  double learning_rate = 0.02;
   std::string lr_schedule = "constant";
   std::uint64_t seed = 1;
   std::size_t batch = 32;   // examples per worker and step

@@ -81,6 +81,7 @@ class Session {
   SessionOptions options_;
   std::unique_ptr<Strategy> strategy_;
   std::uint64_t step_ = 0;
+  std::uint64_t skipped_in_a_row_ = 0;
   bool resumed_ = false;
   Stats stats_;
 };

@@ -54,6 +54,7 @@ struct Lesson {
   std::string engine = "threads";
   std::uint64_t steps = 20;  // of each worker, if all are equally fast
   int sick = -1;             // the rank whose gradient is not finite in step 3
+  bool lost = false;         // no gradient is finite anywhere
 };
 
 // All that is left of a worker at a checkpoint.
@@ -90,7 +91,7 @@ void study(const Lesson& lesson, Transport& wire, Replica& replica, bool resume)
     for (std::size_t i = 0; i < grads.size(); ++i) {
       grads[i] = gradient(wire.rank(), session.step(), i, replica.params[i]);
     }
-    if (wire.rank() == lesson.sick && session.step() == 3) {
+    if (lesson.lost || (wire.rank() == lesson.sick && session.step() == 3)) {
       grads[17] = std::numeric_limits<float>::quiet_NaN();
     }
     if (session.after_backward(model)) optimizer.step(replica.params, grads);
@@ -181,6 +182,10 @@ TEST_P(EachStrategy, SurvivesAGradientThatIsNotFinite) {
     const bool skips = pace() == Pace::lockstep || rank == 2;
     EXPECT_EQ(replicas[rank].skipped, skips ? 1u : 0u) << "rank " << rank;
   }
+}
+
+TEST_P(EachStrategy, GivesUpAModelThatIsLost) {
+  EXPECT_THROW(learn({.spec = GetParam(), .workers = 3, .steps = 1000, .lost = true}), Error);
 }
 
 TEST_P(EachStrategy, GoesOnFromItsCheckpoint) {

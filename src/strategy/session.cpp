@@ -12,6 +12,9 @@
 namespace thinwire {
 namespace {
 
+// Nothing recovers from so many steps that were skipped one after the other.
+constexpr std::uint64_t kHopeless = 100;
+
 // The hash of each tensor and, at the end, that of all of them.
 std::vector<std::uint64_t> tensor_hashes(const ModelView& model) {
   std::vector<std::uint64_t> hashes;
@@ -70,11 +73,22 @@ void Session::begin(ModelView model, std::uint64_t step) {
 bool Session::after_backward(ModelView model) {
   StepContext now = context(model);
   strategy_->after_backward(now);
-  if (!now.skip) return true;
+  if (!now.skip) {
+    skipped_in_a_row_ = 0;
+    return true;
+  }
   ++stats_.skipped_steps;
   const std::string text = fmt::format(
       "a gradient of step {} is not finite; a smaller learning rate or a warm-up may help", step_);
   if (options_.nonfinite == NonFinite::stop) throw Error(text + " (--nonfinite stop)");
+  if (++skipped_in_a_row_ == kHopeless) {
+    throw Error(
+        fmt::format("rank {}: the gradients of {} steps in a row, up to step {}, are not finite: "
+                    "the model itself "
+                    "is lost. Start again with a smaller learning rate or a warm-up, or from a "
+                    "checkpoint before.",
+                    wire_.rank(), kHopeless, step_));
+  }
   // Where one is not finite, hundreds often follow: the 1st, 2nd, 4th, 8th, ... are told.
   if (options_.log && std::has_single_bit(stats_.skipped_steps)) {
     const bool everywhere = pace() == Pace::lockstep;
