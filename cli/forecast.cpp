@@ -43,22 +43,22 @@ bool takes_ring(std::size_t numel, int workers) {
   return allreduce_bytes(numel, 0, workers) == allreduce_bytes(numel, 0, workers, Route::ring);
 }
 
-std::uint64_t memory_for(std::size_t numel, int workers) {
-  return std::uint64_t{numel} * sizeof(float) * kRehearsalBuffers *
+std::uint64_t memory_for(std::size_t numel, int workers, Pace pace) {
+  return std::uint64_t{numel} * sizeof(float) * rehearsal_buffers(pace) *
          static_cast<std::uint64_t>(workers);
 }
 
-bool fits(std::size_t numel, int workers) {
+bool fits(std::size_t numel, int workers, Pace pace) {
   const std::optional<std::uint64_t> room = available_memory();
-  return !room || static_cast<double>(memory_for(numel, workers)) <=
+  return !room || static_cast<double>(memory_for(numel, workers, pace)) <=
                       kShareOfMemory * static_cast<double>(*room);
 }
 
-void check_memory(std::size_t numel, int workers) {
-  if (fits(numel, workers)) return;
+void check_memory(std::size_t numel, int workers, Pace pace) {
+  if (fits(numel, workers, pace)) return;
   throw ConfigError(fmt::format(
       "{} simulated workers of {} floats need about {}, but only {} are available", workers, numel,
-      gibibytes(memory_for(numel, workers)), gibibytes(available_memory().value_or(0))));
+      gibibytes(memory_for(numel, workers, pace)), gibibytes(available_memory().value_or(0))));
 }
 
 double bytes_of_a_step(const std::string& strategy, std::size_t numel, int workers) {
@@ -84,12 +84,12 @@ ScaledPayload scaled(const Workload& workload, std::size_t numel) {
   return out;
 }
 
-std::size_t payload_for(std::size_t numel, int workers, std::size_t affordable) {
+std::size_t payload_for(std::size_t numel, int workers, Pace pace, std::size_t affordable) {
   std::size_t out = std::min(numel, affordable);
   while (takes_ring(out, workers) != takes_ring(numel, workers)) {
     out = std::min(numel, out + out / 4 + 1);
   }
-  check_memory(out, workers);
+  check_memory(out, workers, pace);
   return out;
 }
 
@@ -97,12 +97,12 @@ std::size_t proportional_payload(const std::string& strategy, std::size_t numel,
                                  std::size_t affordable) {
   constexpr std::size_t kProbe = 4;
   constexpr double kTolerance = 0.1;
-  std::size_t out = payload_for(numel, workers, affordable);
+  std::size_t out = payload_for(numel, workers, Pace::lockstep, affordable);
   if (out == numel || workers > kManyWorkers) return out;
   double bytes = bytes_of_a_step(strategy, out, workers);
   while (out < numel) {
     const std::size_t larger = std::min(numel, kProbe * out);
-    if (!fits(larger, workers)) return out;
+    if (!fits(larger, workers, Pace::lockstep)) return out;
     const double factor = static_cast<double>(larger) / static_cast<double>(out);
     const double more = bytes_of_a_step(strategy, larger, workers);
     if (std::abs(more - factor * bytes) <= kTolerance * more) return out;
@@ -114,7 +114,7 @@ std::size_t proportional_payload(const std::string& strategy, std::size_t numel,
 
 Seconds Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
   if (const auto known = codec_.find(strategy); known != codec_.end()) return known->second;
-  check_memory(workload_.numel, 2);
+  check_memory(workload_.numel, 2, pace);
   Rehearsal plan{strategy, 2, workload_.numel, Network{}, workload_.step_time};
   plan.charged = pace == Pace::lockstep ? 4 : 16;
   return codec_[strategy] = rehearse(plan).codec;
@@ -147,8 +147,8 @@ void Forecaster::rehearse_drifting(Forecast& out) const {
   const int steps = drifting_steps(workload_, computing);
   const auto moves = static_cast<std::size_t>(out.workers) * static_cast<std::size_t>(steps);
   const ScaledPayload payload =
-      scaled(workload_,
-             payload_for(workload_.numel, out.workers, std::max(kLeastMoved, kQuickMoves / moves)));
+      scaled(workload_, payload_for(workload_.numel, out.workers, out.pace,
+                                    std::max(kLeastMoved, kQuickMoves / moves)));
   Rehearsal plan{out.strategy, out.workers, payload.numel, payload.network, computing};
   Rehearsed result;
   for (plan.counted = steps;; plan.counted = std::min(kMostSteps, 4 * plan.counted)) {
@@ -170,7 +170,8 @@ void Forecaster::conclude(const ScaledPayload& payload, const Rehearsed& result,
 Forecast Forecaster::forecast(const std::string& strategy, int workers) {
   Forecast out;
   out.strategy = strategy;
-  out.pace = make_strategy(strategy)->pace();
+  const auto made = make_strategy(strategy);
+  out.pace = made->pace();
   out.workers = workers;
   out.step = workload_.step_time;
   if (workers == 1) return out;  // nobody to exchange with
@@ -181,7 +182,8 @@ Forecast Forecaster::forecast(const std::string& strategy, int workers) {
   } else {
     rehearse_drifting(out);
   }
-  out.efficiency = workload_.step_time / out.step;
+  const double training = workers - made->first_worker(workers);
+  out.efficiency = training / workers * (workload_.step_time / out.step);
   return out;
 }
 

@@ -25,8 +25,8 @@ struct Forecast {
   Pace pace = Pace::lockstep;
   int workers = 1;
   Seconds step{0};
-  Seconds codec{0};  // of it, the strategy's own computing, as measured here
-  double efficiency = 1;
+  Seconds codec{0};                  // of it, the strategy's own computing, as measured here
+  double efficiency = 1;             // computing / step, times the share of ranks that train
   double bytes_per_worker_step = 0;  // mean over the workers
   // What the busiest link needs for its bytes, if they are all that happens.
   Seconds wire_bound{0};
@@ -63,7 +63,7 @@ class Forecaster {
 // How many parameters to simulate on each of so many workers: at least as many as are affordable,
 // and enough that all-reduce takes the same route as with all of them. ConfigError if that does not
 // fit into memory.
-std::size_t payload_for(std::size_t numel, int workers, std::size_t affordable);
+std::size_t payload_for(std::size_t numel, int workers, Pace pace, std::size_t affordable);
 
 // The same for a strategy in lockstep: enough that four times as many send four times the bytes.
 // Otherwise an exchange inside the strategy takes another way when it is short.

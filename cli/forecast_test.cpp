@@ -36,7 +36,7 @@ TEST_P(ScalingLaw, ASmallerPayloadTakesAsLongAndSendsAsManyTimesLess) {
   const bool lockstep = make_strategy(GetParam())->pace() == Pace::lockstep;
   const ScaledPayload payload = scaled(
       workload, lockstep ? proportional_payload(GetParam(), workload.numel, kWorkers, quarter)
-                         : payload_for(workload.numel, kWorkers, quarter));
+                         : payload_for(workload.numel, kWorkers, Pace::free, quarter));
   const Rehearsed whole = rehearse_payload(GetParam(), scaled(workload, workload.numel));
   const Rehearsed less = rehearse_payload(GetParam(), payload);
   constexpr double kTolerance = 0.05;
@@ -109,6 +109,14 @@ TEST(Forecast, KeepsThePapersOrder) {
   }
 }
 
+TEST(Forecast, CountsRanksThatOnlyServeAsLost) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  const Workload workload{10'000, kComputing, Network::parse("1gbit,0.1ms")};
+  const Forecast out = Forecaster(workload).forecast("ps:servers=dedicated", 4);
+  EXPECT_NEAR(out.efficiency, 0.75 * (kComputing / out.step), 1e-9);
+  EXPECT_LT(out.efficiency, 0.75);
+}
+
 RC_GTEST_PROP(Payload, TakesTheRoutesOfTheWholeModel, ()) {
   const auto numel = *rc::gen::inRange<std::size_t>(1, 100'000'000);
   const int workers = *rc::gen::inRange(2, kMostPlannedWorkers + 1);
@@ -117,7 +125,7 @@ RC_GTEST_PROP(Payload, TakesTheRoutesOfTheWholeModel, ()) {
     return allreduce_bytes(n, 0, workers) == allreduce_bytes(n, 0, workers, Route::ring);
   };
   try {
-    const std::size_t payload = payload_for(numel, workers, affordable);
+    const std::size_t payload = payload_for(numel, workers, Pace::lockstep, affordable);
     RC_ASSERT(payload >= 1u && payload <= numel);
     RC_ASSERT(rings(payload) == rings(numel));
   } catch (const ConfigError&) {

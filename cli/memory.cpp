@@ -1,5 +1,7 @@
 #include "cli/memory.h"
 
+#include <malloc.h>
+
 #include <fstream>
 #include <string>
 
@@ -15,5 +17,7 @@ std::optional<std::uint64_t> available_memory() {
   }
   return std::nullopt;
 }
+
+void give_memory_back() { malloc_trim(0); }
 
 }  // namespace thinwire::cli

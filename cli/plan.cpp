@@ -11,6 +11,7 @@
 #include "cli/help.h"
 #include "cli/numel.h"
 #include "cli/plan_report.h"
+#include "cli/ranges.h"
 #include "thinwire/engines.h"
 #include "thinwire/error.h"
 #ifdef THINWIRE_TRAINER
@@ -28,7 +29,7 @@ constexpr std::string_view kExamples = R"(Examples:
 
 struct PlanFlags {
   std::string model, numel, step_time, network, strategies, workers = "4,8,16,32";
-  int batch = 32;
+  std::size_t batch = 32;
   bool json = false;
 };
 
@@ -88,11 +89,10 @@ std::size_t parameters_of(const std::string& model) { return trainer::parameters
 
 void measure_step(PlanSetting& setting, const PlanFlags& flags, Progress& progress) {
   progress.stage(fmt::format("{}: computing steps of {} examples", flags.model, flags.batch));
-  const auto batch = static_cast<std::size_t>(flags.batch);
-  const trainer::StepTime measured = trainer::measure_step(flags.model, batch);
+  const trainer::StepTime measured = trainer::measure_step(flags.model, flags.batch);
   setting.workload.step_time = measured.seconds;
   setting.measured_batch = measured.measured_batch;
-  setting.batch = batch;
+  setting.batch = flags.batch;
 }
 #else
 constexpr std::string_view kNoModels = "this build has no libtorch, and so no models: give --numel";
@@ -117,7 +117,6 @@ PlanSetting read(const PlanFlags& flags) {
         "--numel needs --step-time, what computing a step takes on one worker, such as 350ms; with "
         "--model it can be measured here");
   }
-  if (flags.batch < 1) throw ConfigError(fmt::format("--batch {}: at least 1", flags.batch));
   PlanSetting setting;
   setting.model = flags.model;
   setting.workers = parse_workers(flags.workers);
@@ -178,7 +177,8 @@ void add_plan(CLI::App& root, Invocation& invocation) {
                    "what computing a step takes, such as 350ms (measured here)")
       ->type_name("T");
   command->add_option("--batch", flags->batch, "examples per worker of the measured step (32)")
-      ->type_name("B");
+      ->type_name("B")
+      ->check(whole_number(1, 1'000'000));
   command->add_option("--network", flags->network, "bandwidth and latency, such as 1gbit,0.1ms")
       ->type_name("BW,LAT");
   command->add_option("--workers", flags->workers, "a list (4,8,16,32)")->type_name("P,...");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/memory.h"
 #include "cli/synthetic.h"
 #include "thinwire/engines.h"
 #include "thinwire/random.h"
@@ -53,6 +54,7 @@ class Performance {
       : plan_(plan),
         gradients_(gradients),
         strategy_(make_strategy(plan.strategy)),
+        serves_(wire.rank() < strategy_->first_worker(wire.size())),
         layout_(layered(plan.numel, kLayerSide)),
         grads_(plan.numel),
         context_{kFirstStep, {{}, grads_, layout_}, wire, stats_} {
@@ -85,9 +87,13 @@ class Performance {
 
  private:
   void take_step() {
-    gradients_.fill(grads_, context_.wire.rank(), context_.step);
+    if (serves_) {
+      std::ranges::fill(grads_, 0.0f);
+    } else {
+      gradients_.fill(grads_, context_.wire.rank(), context_.step);
+      context_.wire.sleep(plan_.computing);
+    }
     context_.skip = false;
-    context_.wire.sleep(plan_.computing);
     strategy_->after_backward(context_);
     for (std::size_t i = 0; i < params_.size(); ++i) params_[i] -= kLearningRate * grads_[i];
     strategy_->after_step(context_);
@@ -103,6 +109,7 @@ class Performance {
   const Rehearsal& plan_;
   const TrainingGradients& gradients_;
   std::unique_ptr<Strategy> strategy_;
+  bool serves_;  // and trains on nothing
   Layout layout_;
   std::vector<float> grads_, params_;
   Stats stats_;
@@ -168,14 +175,19 @@ Rehearsed rehearse(const Rehearsal& plan) {
     if (wire.rank() == 0) out.figures = std::move(figures);
   });
 
-  const Pace pace = make_strategy(plan.strategy)->pace();
+  give_memory_back();
+
+  const auto strategy = make_strategy(plan.strategy);
+  const auto first_worker = static_cast<std::size_t>(strategy->first_worker(plan.workers));
   const auto warm = static_cast<std::size_t>(plan.warmup);
   const auto charged = static_cast<std::size_t>(plan.charged);
   std::vector<double> codec;
   out.exchanges = -1;
-  for (const std::vector<Mark>& worker : marks) {
-    const std::span<const Mark> all(worker);
-    if (charged > 0) codec.push_back(codec_of(all.subspan(warm, charged + 1), pace));
+  for (std::size_t rank = 0; rank < marks.size(); ++rank) {
+    const std::span<const Mark> all(marks[rank]);
+    if (charged > 0 && rank >= first_worker) {
+      codec.push_back(codec_of(all.subspan(warm, charged + 1), strategy->pace()));
+    }
     if (plan.counted > 0) add_counted(all.subspan(warm + charged), plan.workers, out);
   }
   if (charged > 0) out.codec = Seconds(summarize(std::move(codec)).median);

@@ -37,8 +37,8 @@ struct Rehearsed {
 // ConfigError if the strategy cannot work with so many workers.
 Rehearsed rehearse(const Rehearsal& plan);
 
-// Floats per element that a worker needs, a generous guess: gradient, parameters, residual or
-// snapshots, messages.
-inline constexpr std::size_t kRehearsalBuffers = 5;
+// Floats per parameter that a worker holds, a generous guess: its gradient, what it keeps from step
+// to step, messages; and where models are exchanged, parameters and snapshots.
+constexpr std::size_t rehearsal_buffers(Pace pace) { return pace == Pace::lockstep ? 3 : 6; }
 
 }  // namespace thinwire::cli
