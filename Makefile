@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.h')
 
-.PHONY: help deps build demo test bench results format tidy asan tsan fuzz clean
+.PHONY: help deps build demo test bench results format tidy asan tsan fuzz faults valgrind nightly clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -48,6 +48,17 @@ FUZZ_SECONDS ?= 60
 fuzz:  ## every reader of foreign bytes under libFuzzer (FUZZ_SECONDS=60 for each)
 	@tools/deps fuzz && cmake --preset fuzz && cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@tools/fuzz $(FUZZ_SECONDS)
+
+FAULTS ?= 200
+SEED ?= 1
+faults: build  ## FAULTS=200 random faults in real runs, from SEED=1; many minutes
+	@build/tests/faults --count $(FAULTS) --seed $(SEED) --jobs $(JOBS) --json bench/results/faults.jsonl
+	@build/tests/faults --table bench/results/faults.jsonl
+
+valgrind: build  ## every strategy takes some steps under memcheck
+	@tools/deps dev && tools/memcheck build/tests/law_worker
+
+nightly: test asan tsan valgrind fuzz faults  ## all that is too long for every change
 
 clean:
 	@rm -rf build build-asan build-tsan build-fuzz

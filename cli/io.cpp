@@ -41,7 +41,8 @@ Io process_io() {
 void print_error(Io& io, std::string_view text) {
   const std::string_view red = io.color_err ? "\033[31m" : "";
   const std::string_view plain = io.color_err ? "\033[0m" : "";
-  io.err << red << kErrorPrefix << text << plain << std::endl;
+  // In one piece: what is written piece by piece to a pipe may be torn by another rank's lines.
+  io.err << fmt::format("{}{}{}{}\n", red, kErrorPrefix, text, plain) << std::flush;
 }
 
 std::string bold(const Io& io, std::string_view text) {

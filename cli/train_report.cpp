@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -35,9 +36,15 @@ Json detail(const std::vector<Figure>& figures) {
   return out;
 }
 
+[[noreturn]] void cannot_write(const fs::path& file) {
+  throw Error(fmt::format(
+      "rank 0 cannot write {}: {}. Make room, and go on from the last checkpoint with --resume.",
+      file.string(), std::generic_category().message(errno)));
+}
+
 void write_file(const fs::path& file, const std::string& text) {
   std::ofstream out(file);
-  if (!(out << text << '\n')) throw Error(fmt::format("cannot write {}", file.string()));
+  if (!(out << text << std::endl)) cannot_write(file);
 }
 
 }  // namespace
@@ -75,18 +82,17 @@ void TrainReport::step(const trainer::StepReport& report) {
   bytes_ += report.bytes_sent;
   if (log_.is_open()) {
     if (first_step_ == 0 && setting_.options.resume) drop_repeated_steps(report.step);
-    log_ << Json{{"step", report.step},
-                 {"epoch", report.epoch},
-                 {"time", report.time.count()},
-                 {"loss", report.loss},
-                 {"lr", report.learning_rate},
-                 {"bytes", report.bytes_sent},
-                 {"seconds_compute", report.compute.count()},
-                 {"seconds_codec", report.codec.count()},
-                 {"seconds_wire", report.wire.count()},
-                 {"residual_ratio", report.residual_ratio}}
-                .dump()
-         << std::endl;  // a run that is killed has its last steps on disk
+    log(Json{{"step", report.step},
+             {"epoch", report.epoch},
+             {"time", report.time.count()},
+             {"loss", report.loss},
+             {"lr", report.learning_rate},
+             {"bytes", report.bytes_sent},
+             {"seconds_compute", report.compute.count()},
+             {"seconds_codec", report.codec.count()},
+             {"seconds_wire", report.wire.count()},
+             {"residual_ratio", report.residual_ratio}}
+            .dump());
   }
   const Seconds now = system_runtime().now();
   if (first_step_ == 0) {
@@ -104,21 +110,19 @@ void TrainReport::step(const trainer::StepReport& report) {
 void TrainReport::met(const trainer::TrainingLoss& training) {
   training_loss_ = fmt::format("  train loss {:.4f}", training.loss);
   if (!log_.is_open()) return;
-  log_ << Json{{"step", training.last_step},
-               {"first_step", training.first_step},
-               {"train_loss", training.loss}}
-              .dump()
-       << std::endl;
+  log(Json{{"step", training.last_step},
+           {"first_step", training.first_step},
+           {"train_loss", training.loss}}
+          .dump());
 }
 
 void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Evaluation& test) {
   if (log_.is_open()) {
-    log_ << Json{{"step", report.step},
-                 {"time", report.time.count()},
-                 {"test_loss", test.loss},
-                 {"test_accuracy", test.accuracy}}
-                .dump()
-         << std::endl;  // a run that is killed has its last steps on disk
+    log(Json{{"step", report.step},
+             {"time", report.time.count()},
+             {"test_loss", test.loss},
+             {"test_accuracy", test.accuracy}}
+            .dump());
   }
   progress_.clear();
   io_.err << fmt::format("{}{:.2f}  step {}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
@@ -128,7 +132,11 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
 
 void TrainReport::note(const std::string& text) {
   progress_.clear();
-  io_.err << "thinwire: " << text << '\n';
+  io_.err << fmt::format("{}{}\n", kErrorPrefix, text);
+}
+
+void TrainReport::log(const std::string& line) {
+  if (!(log_ << line << std::endl)) cannot_write(fs::path(setting_.options.out) / "run.jsonl");
 }
 
 // A run that was killed has logged steps after its last checkpoint; they are run again.
@@ -143,8 +151,11 @@ void TrainReport::drop_repeated_steps(std::uint64_t first_step) {
       if (line.is_object() && line.value("step", first_step) < first_step) kept += text + '\n';
     }
   }
-  log_.open(file, std::ios::trunc);
-  log_ << kept;
+  // Under another name first: whenever this process is killed, the log is there.
+  const fs::path shortened = file.string() + ".tmp";
+  log_.open(shortened, std::ios::trunc);
+  if (!(log_ << kept << std::flush)) cannot_write(shortened);
+  fs::rename(shortened, file);
 }
 
 std::string TrainReport::summary_json(const trainer::TrainResult& result) const {
@@ -212,10 +223,11 @@ void TrainReport::print_stragglers(const trainer::TrainResult& result) {
   for (std::size_t i = 0; i < std::min(late.size(), kNamed); ++i) {
     const trainer::LateWorker& worker = late[i];
     io_.out << fmt::format(
-        "  {:<22}rank {} ({}) computed {:.1f}x as long as the others; they waited {:.0f} % of the "
-        "time for it\n",
+        "  {:<22}rank {} ({}) computed {:.1f}x as long as the others; they waited {} for it, "
+        "{:.0f} "
+        "% of the time\n",
         i == 0 ? "stragglers" : "", worker.rank, worker.host, worker.compute_ratio,
-        100 * worker.waited / result.total);
+        readable_time(worker.waited), 100 * worker.waited / result.total);
   }
   if (late.size() > kNamed) {
     io_.out << fmt::format("  {:<22}and {} more\n", "", late.size() - kNamed);

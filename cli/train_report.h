@@ -42,6 +42,9 @@ class TrainReport {
   std::string summary_json(const trainer::TrainResult& result) const;
   void print_summary(const trainer::TrainResult& result);
   void print_stragglers(const trainer::TrainResult& result);
+  // A line of run.jsonl, on disk when this returns, so that a run that is killed has its last
+  // steps.
+  void log(const std::string& line);
   void drop_repeated_steps(std::uint64_t first_step);
 
   Io& io_;

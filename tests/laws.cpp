@@ -356,6 +356,7 @@ const Law kLaws[] = {
     {"collectives", 5, check_collectives},
     {"free_pace", 4, check_free_pace},
     {"server", 4, check_server},
+    {"every_strategy", 3, check_every_strategy},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "tests/toy_training.h"
 #include "thinwire/collective.h"
 #include "thinwire/hash.h"
 #include "thinwire/strategy.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr std::size_t kNumel = 30'000;
 constexpr std::uint64_t kSteps = 60;
 
-void require_same(Transport& wire, Floats values, const char* spec) {
+void require_same(Transport& wire, Floats values, std::string_view spec) {
   std::uint64_t bounds[2] = {hash64(std::as_bytes(values)), 0};
   bounds[1] = ~bounds[0];
   allreduce_max(wire, std::span(bounds));
@@ -91,6 +92,17 @@ void check_server(Transport& wire) {
   serve(wire, "ps");
   serve(wire, "ps:select=leader,servers=3");
   serve(wire, "ps:select=mask,keep=1,servers=dedicated");
+}
+
+void check_every_strategy(Transport& wire) {
+  for (const Entry<Strategy>& entry : strategies()) {
+    ToyTraining training(wire, std::string(entry.name));
+    training.run(20);
+    training.settle();
+    training.run(10);
+    training.end();
+    require_same(wire, training.params(), entry.name);
+  }
 }
 
 }  // namespace thinwire::laws

@@ -1,4 +1,4 @@
-// Strategies that need tasks and lanes, on any transport with real or simulated ones.
+// Strategies at work, on any transport with real or simulated tasks.
 #pragma once
 
 #include "thinwire/transport.h"
@@ -11,5 +11,8 @@ void check_free_pace(Transport& wire);
 // Workers beside servers, or one server alone: all get the same gradient, which is that of the
 // workers.
 void check_server(Transport& wire);
+
+// Every registered strategy takes a few steps, makes a checkpoint and ends: with the same model.
+void check_every_strategy(Transport& wire);
 
 }  // namespace thinwire::laws

@@ -131,7 +131,9 @@ TEST_F(TrainCommand, NamesTheStraggler) {
   EXPECT_NEAR(json["stragglers"][0]["waited_seconds"], 1, 0.01);  // 5 x (0.3 - 0.1) s
   ChildProcess run(train(flags));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
-  EXPECT_TRUE(has(run.out(), "rank 2 (simulated) computed 3.0x as long as the others"));
+  EXPECT_TRUE(has(run.out(),
+                  "rank 2 (simulated) computed 3.0x as long as the others; they waited "
+                  "1.0 s for it"));
 }
 
 // Killed at whatever moment a checkpoint appears, again and again, and resumed each time: the end

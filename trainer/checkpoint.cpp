@@ -29,6 +29,19 @@ void sync_directory(const fs::path& directory) {
   close(fd);
 }
 
+// 0, or 1 + a rank that failed. Nobody leaves before all know, or it would be taken for the
+// culprit; whoever knows needs no more than that.
+std::uint32_t agree_on_failure(Transport& wire, bool here) {
+  std::uint32_t failed = here ? static_cast<std::uint32_t>(wire.rank()) + 1 : 0;
+  try {
+    allreduce_max(wire, std::span(&failed, 1));
+    if (failed != 0) barrier(wire);
+  } catch (const TransportError&) {
+    if (failed == 0) throw;
+  }
+  return failed;
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(fs::path directory, Identity identity, int rank)
@@ -52,16 +65,43 @@ void CheckpointStore::save(Transport& wire, std::uint64_t step, const std::vecto
   } catch (const std::exception& error) {
     trouble = error.what();
   }
-  std::uint32_t failed = trouble.empty() ? 0 : static_cast<std::uint32_t>(rank_) + 1;
-  allreduce_max(wire, std::span(&failed, 1));
+  const std::uint32_t failed = agree_on_failure(wire, !trouble.empty());
+  if (failed != 0) remove(step);
   if (!trouble.empty()) {
-    throw Error(fmt::format("rank {} ({}) cannot write a checkpoint: {}", rank_, wire.host(rank_),
-                            trouble));
+    throw Error(
+        fmt::format("rank {} ({}) cannot write its checkpoint of step {}: {}. Earlier ones are as "
+                    "they were: make room, and go on with --resume.",
+                    rank_, wire.host(rank_), step, trouble));
   }
   if (failed != 0) {
-    throw Error(fmt::format("rank {} cannot write its checkpoint of step {}", failed - 1, step));
+    const int culprit = static_cast<int>(failed) - 1;
+    throw TransportError(
+        TransportError::Kind::lost, culprit,
+        fmt::format("rank {} ({}): rank {} ({}) cannot write its checkpoint of step {}. Its output "
+                    "tells why.",
+                    rank_, wire.host(rank_), culprit, wire.host(culprit), step));
   }
   prune(keep);
+}
+
+void CheckpointStore::remove(std::uint64_t step) const {
+  std::error_code ignored;  // a file that cannot be removed harms nobody
+  fs::remove(own_file(step), ignored);
+  if (rank_ == 0) fs::remove(model_file(step), ignored);
+}
+
+// What a killed process was writing.
+void CheckpointStore::remove_unfinished() const {
+  const std::string own = fmt::format("-rank-{}-of-", rank_);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
+    const std::string name = entry.path().filename();
+    const bool mine = name.find(own) != std::string::npos ||
+                      (rank_ == 0 && name.find("-model.ck") != std::string::npos);
+    if (mine && name.starts_with("step-") && name.ends_with(kUnfinished)) {
+      fs::remove(entry.path(), ignored);
+    }
+  }
 }
 
 std::vector<std::uint64_t> CheckpointStore::steps_here() const {
@@ -81,14 +121,11 @@ std::vector<std::uint64_t> CheckpointStore::steps_here() const {
 
 void CheckpointStore::prune(std::uint64_t keep) const {
   const std::vector<std::uint64_t> steps = steps_here();
-  for (std::size_t i = std::max<std::uint64_t>(keep, 1); i < steps.size(); ++i) {
-    std::error_code ignored;  // a file that cannot be removed harms nobody
-    fs::remove(own_file(steps[i]), ignored);
-    if (rank_ == 0) fs::remove(model_file(steps[i]), ignored);
-  }
+  for (std::size_t i = std::max<std::uint64_t>(keep, 1); i < steps.size(); ++i) remove(steps[i]);
 }
 
 bool CheckpointStore::set_aside_earlier() const {
+  remove_unfinished();
   const std::string own = fmt::format("-rank-{}-of-", rank_);
   std::vector<fs::path> earlier;
   std::error_code missing;
@@ -132,6 +169,7 @@ void CheckpointStore::refuse_other_size() const {
 }
 
 CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
+  remove_unfinished();
   Loaded loaded;
   std::vector<std::uint64_t> steps = steps_here();
   for (std::uint64_t bound = UINT64_MAX;;) {

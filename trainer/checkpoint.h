@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,8 +32,8 @@ class CheckpointStore {
   CheckpointStore(std::filesystem::path directory, Identity identity, int rank);
 
   // Writes this rank's sections (and, on rank 0, the model's): to a temporary name, synced,
-  // renamed. All ranks call it together; it is an error on all ranks if one cannot. Older
-  // checkpoints than the last `keep` are removed.
+  // renamed. All ranks call it together; if one cannot, it is an error on all ranks, none keeps a
+  // file of this step, and older ones stay. Else all but the last `keep` are removed.
   void save(Transport& wire, std::uint64_t step, const std::vector<Section>& own,
             const std::vector<Section>& model, std::uint64_t keep);
 
@@ -59,12 +60,17 @@ class CheckpointStore {
   std::filesystem::path model_file(std::uint64_t step) const;
   std::vector<std::uint64_t> steps_here() const;  // newest first
   void refuse_other_size() const;
+  void remove(std::uint64_t step) const;
+  void remove_unfinished() const;
   void prune(std::uint64_t keep) const;
 
   std::filesystem::path directory_;
   Identity identity_;
   int rank_;
 };
+
+// Added to the name of a file that is being written.
+inline constexpr std::string_view kUnfinished = ".tmp";
 
 // One file: identity, step and sections under a checksum. read throws WireError if the file is
 // damaged, ConfigError if it belongs to another run.

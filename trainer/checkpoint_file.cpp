@@ -27,26 +27,33 @@ constexpr std::uint32_t kMostSections = 255;
       fmt::format("{}: {}: {}", file.string(), operation, std::generic_category().message(errno)));
 }
 
+// The system call that failed, with errno; null if none did.
+const char* write_and_sync(int fd, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), 1u << 30));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return "write";
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return fsync(fd) == 0 ? nullptr : "fsync";
+}
+
 // Written whole and synced under another name first, so that the file exists whole or not at all.
 void write_atomically(const fs::path& file, const Payload& bytes) {
-  const fs::path temporary = file.string() + ".tmp";
+  const fs::path temporary = file.string() + std::string(kUnfinished);
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail(temporary, "open");
-  for (Bytes rest = bytes; !rest.empty();) {
-    const ssize_t written = write(fd, rest.data(), std::min<std::size_t>(rest.size(), 1u << 30));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      close(fd);
-      unlink(temporary.c_str());
-      errno = error;
-      fail(file, "write");
-    }
-    rest = rest.subspan(static_cast<std::size_t>(written));
-  }
-  if (fsync(fd) != 0) fail(temporary, "fsync");
+  const char* failed = write_and_sync(fd, bytes);
+  int error = errno;
   close(fd);
-  if (rename(temporary.c_str(), file.c_str()) != 0) fail(file, "rename");
+  if (failed == nullptr && rename(temporary.c_str(), file.c_str()) != 0) {
+    failed = "rename";
+    error = errno;
+  }
+  if (failed == nullptr) return;
+  unlink(temporary.c_str());  // half a file helps nobody, and the disk may be full
+  errno = error;
+  fail(file, failed);
 }
 
 Payload read_whole(const fs::path& file) {

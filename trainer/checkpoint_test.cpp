@@ -163,6 +163,42 @@ TEST_F(Checkpoints, NoneAtAllIsSaid) {
   EXPECT_THROW(loaded_step(), ConfigError);
 }
 
+TEST_F(Checkpoints, WhatAKilledProcessWasWritingIsRemoved) {
+  save({10});
+  for (const char* name : {"rank-0-of-2", "rank-1-of-2", "model"}) {
+    std::ofstream(file(20, name).string() + std::string(kUnfinished)) << "half";
+  }
+  EXPECT_EQ(loaded_step(), 10u);
+  for (const auto& entry : fs::directory_iterator(directory_)) {
+    EXPECT_EQ(entry.path().extension(), ".ck");
+  }
+}
+
+// A directory in the place of its file keeps rank 1 from writing it.
+TEST_F(Checkpoints, AStepThatOneRankCannotWriteIsKeptByNone) {
+  save({10});
+  fs::create_directories(file(20, "rank-1-of-2") / "in the way");
+  const auto save_in_vain = [&](Transport& wire, CheckpointStore& store) {
+    try {
+      store.save(wire, 20, {}, {}, 3);
+      ADD_FAILURE() << "rank " << wire.rank() << " saved";
+    } catch (const Error& error) {
+      // Whoever is faster, the other is not taken for lost.
+      EXPECT_NE(std::string(error.what())
+                    .find("rank 1 (this process) cannot write its checkpoint "
+                          "of step 20"),
+                std::string::npos)
+          << error.what();
+      EXPECT_EQ(dynamic_cast<const TransportError*>(&error) == nullptr, wire.rank() == 1);
+      throw;
+    }
+  };
+  for (int i = 0; i < 50; ++i) EXPECT_THROW(on_ranks(kIdentity, save_in_vain), Error);
+  EXPECT_FALSE(fs::exists(file(20, "rank-0-of-2")));
+  EXPECT_FALSE(fs::exists(file(20, "model")));
+  EXPECT_EQ(loaded_step(), 10u);
+}
+
 TEST_F(Checkpoints, ARankThatCannotWriteFailsAll) {
   fs::remove_all(directory_);
   std::ofstream(directory_) << "a file where a directory should be";

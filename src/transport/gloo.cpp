@@ -208,16 +208,24 @@ class GlooTransport final : public Transport {
 
   template <class Wait>
   void wait_for(Operation& operation, Buffer& buffer, Seconds timeout, Wait wait_once) {
-    const GlooGroup::Outcome outcome = group_->wait(buffer, timeout, wait_once);
-    if (outcome == GlooGroup::Outcome::late && group_->has_left(operation.peer)) {
-      throw PeerLost{operation.peer, "it has already finished", operation.body_done};
-    }
-    if (outcome == GlooGroup::Outcome::late) throw DeadlinePassed{operation.body_done};
+    const GlooGroup::Outcome outcome = group_->wait(buffer, operation.peer, timeout, wait_once);
+    if (outcome == GlooGroup::Outcome::late) blame_delay(operation, timeout);
     if (outcome == GlooGroup::Outcome::broken) blame(operation);
   }
 
+  // A peer that is late may be waiting itself: then the error names the rank that all wait for.
+  [[noreturn]] void blame_delay(const Operation& operation, Seconds timeout) {
+    if (operation.peer == kAnyRank) throw DeadlinePassed{operation.body_done};
+    if (group_->has_left(operation.peer)) {
+      throw PeerLost{operation.peer, "it has already finished", operation.body_done};
+    }
+    const Loss loss = group_->culprit_of_delay(operation.peer, timeout);
+    if (loss.rank == operation.peer) throw DeadlinePassed{operation.body_done};
+    throw PeerLost{loss.rank, loss.reason, operation.body_done};
+  }
+
   [[noreturn]] void blame(const Operation& operation) {
-    const Membership::Loss loss = group_->culprit(operation.peer);
+    const Loss loss = group_->culprit_of_break(operation.peer);
     throw PeerLost{loss.rank, loss.reason, operation.body_done};
   }
 
@@ -264,7 +272,15 @@ void run_gloo(const JoinOptions& options, const Worker& worker) {
     GlooTransport transport(group, options.rank);
     transport.set_timeout(options.timeout);
     worker(transport);
-    group->leave(options.timeout);
+    if (const auto loss = group->leave(options.timeout)) {
+      throw TransportError(
+          TransportError::Kind::lost, loss->rank,
+          fmt::format(
+              "rank {} ({}): lost rank {} ({}) while waiting for its farewell: {}. All work "
+              "of this rank is done.",
+              options.rank, transport.host(options.rank), loss->rank, transport.host(loss->rank),
+              loss->reason));
+    }
   } catch (const std::exception& error) {
     group->fail(fmt::format("it failed with \"{}\"", error.what()));
     throw;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -28,11 +29,14 @@ GlooGroup::GlooGroup(const JoinOptions& options) : hosts_{"this process"} {
   std::erase(peers_, options.rank);
   connect(options, address);
   membership_->on_loss([this] { abort_waits(); });
+  membership_->on_question([this] { return longest_awaited(); });
   prove_to_all(options);
 }
 
 GlooGroup::~GlooGroup() {
-  if (membership_) membership_->on_loss({});
+  if (!membership_) return;
+  membership_->on_loss({});
+  membership_->on_question({});
 }
 
 void GlooGroup::connect(const JoinOptions& options, const std::string& address) {
@@ -48,7 +52,9 @@ void GlooGroup::connect(const JoinOptions& options, const std::string& address) 
     MeetingStore store(*membership_, deadline_in(options.join_timeout));
     context_->connectFullMesh(store, device);
   } catch (const std::exception& error) {
-    const auto loss = membership_->loss();
+    const auto loss = membership_->complain(
+        RollCall::Kind::absence, (options.rank + 1) % options.size,
+        fmt::format("no connection for {:.1f} s", options.join_timeout.count()));
     const std::string reason =
         loss ? fmt::format("rank {} ({}) was lost meanwhile: {}", loss->rank,
                            hosts_[static_cast<std::size_t>(loss->rank)], loss->reason)
@@ -111,7 +117,7 @@ void GlooGroup::swap_with_all(Payload& mine, Payload& theirs, Deadline deadline)
   Outcome outcome = Outcome::done;
   const auto wait_one = [&](Buffer& which, auto wait_once) {
     if (outcome != Outcome::done) return;
-    outcome = wait(which, Seconds(milliseconds_left(deadline) / 1e3), wait_once);
+    outcome = wait(which, kAnyRank, Seconds(milliseconds_left(deadline) / 1e3), wait_once);
   };
   try {
     for (const int peer : peers_) {
@@ -130,39 +136,53 @@ void GlooGroup::swap_with_all(Payload& mine, Payload& theirs, Deadline deadline)
   }
   if (outcome == Outcome::done) return;
   const int suspect = silent.empty() ? peers_.front() : *silent.begin();
-  const Membership::Loss loss = outcome == Outcome::broken
-                                    ? culprit(suspect)
-                                    : Membership::Loss{suspect, "nothing comes from it"};
+  const Loss loss = outcome == Outcome::broken ? culprit_of_break(suspect)
+                                               : Loss{suspect, "nothing comes from it"};
   give_up(loss.rank,
           fmt::format("rank {} ({}) does not prove that it knows the job token: {}", loss.rank,
                       hosts_[static_cast<std::size_t>(loss.rank)], loss.reason));
 }
 
-void GlooGroup::begin_wait(Buffer& buffer) {
+void GlooGroup::begin_wait(Buffer& buffer, int peer) {
   const std::lock_guard lock(mutex_);
-  waits_.push_back(&buffer);
+  waits_.push_back({&buffer, peer});
 }
 
 void GlooGroup::end_wait(Buffer& buffer) {
   const std::lock_guard lock(mutex_);
-  std::erase(waits_, &buffer);
+  std::erase_if(waits_, [&](const Wait& wait) { return wait.buffer == &buffer; });
 }
 
 void GlooGroup::abort_waits() {
   const std::lock_guard lock(mutex_);
-  for (Buffer* buffer : waits_) {
-    buffer->abortWaitRecv();
-    buffer->abortWaitSend();
+  for (const Wait& wait : waits_) {
+    wait.buffer->abortWaitRecv();
+    wait.buffer->abortWaitSend();
   }
 }
 
-Membership::Loss GlooGroup::culprit(int peer) {
-  if (auto loss = membership_->wait_for_loss(deadline_in(Seconds(1)))) return *loss;
-  return {peer, "the connection to it was closed"};
+// Who waits for a letter from anybody is not held up by anyone.
+int GlooGroup::longest_awaited() const {
+  const std::lock_guard lock(mutex_);
+  const auto wait = std::ranges::find_if(waits_, [](const Wait& w) { return w.peer != kAnyRank; });
+  return wait == waits_.end() ? RollCall::kNobody : wait->peer;
 }
 
-void GlooGroup::leave(Seconds timeout) noexcept {
-  if (membership_) membership_->leave(deadline_in(timeout));
+Loss GlooGroup::culprit_of_break(int peer) {
+  // Most connections break because a rank died, or lost its patience: the news is on its way.
+  constexpr Seconds kNewsTravel{0.3};
+  if (const auto loss = membership_->wait_for_loss(deadline_in(kNewsTravel))) return *loss;
+  const int about = peer == kAnyRank ? peers_.front() : peer;
+  return *membership_->complain(RollCall::Kind::broken, about, "the connection to it was closed");
+}
+
+Loss GlooGroup::culprit_of_delay(int peer, Seconds timeout) {
+  return *membership_->complain(RollCall::Kind::delay, peer,
+                                fmt::format("no progress for {:.1f} s", timeout.count()));
+}
+
+std::optional<Loss> GlooGroup::leave(Seconds timeout) {
+  return membership_ ? membership_->leave(timeout) : std::nullopt;
 }
 
 void GlooGroup::fail(const std::string& reason) noexcept {

@@ -38,14 +38,14 @@ class GlooGroup {
     return context_->createUnboundBuffer(memory, bytes);
   }
 
-  // Waits for one completion of the buffer, unless a rank dies. `wait_once` is Gloo's wait: false
-  // if it was aborted.
+  // Waits for one completion of the buffer, which depends on `peer`, unless a rank dies.
+  // `wait_once` is Gloo's wait: false if it was aborted.
   enum class Outcome { done, late, broken };
   template <class Wait>
-  Outcome wait(Buffer& buffer, Seconds timeout, Wait wait_once) {
+  Outcome wait(Buffer& buffer, int peer, Seconds timeout, Wait wait_once) {
     const Deadline deadline = deadline_in(timeout);
     while (true) {
-      begin_wait(buffer);
+      begin_wait(buffer, peer);
       try {
         // A death that was announced before the wait was listed did not abort it.
         const int limit = membership_->loss() ? 0 : milliseconds_left(deadline);
@@ -60,12 +60,13 @@ class GlooGroup {
     }
   }
 
-  // Who is to blame for a broken wait. The news may come a moment after the connection closed.
-  Membership::Loss culprit(int peer);
+  // Who is to blame for a wait that broke, and for one that was late.
+  Loss culprit_of_break(int peer);
+  Loss culprit_of_delay(int peer, Seconds timeout);
   bool has_left(int peer) const { return membership_->has_left(peer); }
 
-  // The end of this rank's work, in peace or by an error.
-  void leave(Seconds timeout) noexcept;
+  // The end of this rank's work, in peace (or who is lost, for others are not done) or by an error.
+  std::optional<Loss> leave(Seconds timeout);
   void fail(const std::string& reason) noexcept;
 
  private:
@@ -73,15 +74,20 @@ class GlooGroup {
   void prove_to_all(const JoinOptions& options);
   void swap_with_all(Payload& mine, Payload& theirs, Deadline deadline);
   [[noreturn]] void give_up(int peer, const std::string& reason);
-  void begin_wait(Buffer& buffer);
+  void begin_wait(Buffer& buffer, int peer);
   void end_wait(Buffer& buffer);
   void abort_waits();
+  int longest_awaited() const;
 
   std::vector<std::string> hosts_;
   std::vector<int> peers_;  // all ranks but this one
   int lanes_ = 0;
-  std::mutex mutex_;
-  std::vector<Buffer*> waits_;
+  struct Wait {
+    Buffer* buffer;
+    int peer;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Wait> waits_;  // in the order in which they began
   std::unique_ptr<Membership> membership_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
 };

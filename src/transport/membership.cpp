@@ -172,7 +172,10 @@ void Membership::watch() {
   for (bool open = true;;) {
     // Before the first wait, for something may have come right behind the welcome.
     try {
-      while (const auto message = reader_.next()) handle(*message);
+      while (const auto message = reader_.next()) {
+        handle(*message);
+        if (message->front() == static_cast<std::byte>(Meeting::ask)) answer_question();
+      }
     } catch (const WireError& error) {
       report_master(fmt::format("it sent what we do not understand ({})", error.what()));
       open = false;
@@ -215,12 +218,15 @@ void Membership::handle(Bytes message) {
     if (!lost_) lost_ = Loss{rank, reader.get_text(kLongestMeetingText)};
   } else if (kind == Meeting::farewell) {
     farewell_ = true;
+  } else if (kind == Meeting::ask) {
+    ++questions_;
   } else {
     throw WireError("unknown message");
   }
 }
 
 void Membership::send(const Payload& message) noexcept {
+  const std::lock_guard lock(sending_);
   try {
     send_frame(socket_, message, deadline_in(kSendTimeout));
   } catch (const std::exception&) {
@@ -251,12 +257,12 @@ std::optional<Payload> Membership::get(const std::string& key, Deadline deadline
   return found->second;
 }
 
-std::optional<Membership::Loss> Membership::loss() const {
+std::optional<Loss> Membership::loss() const {
   const std::lock_guard lock(mutex_);
   return lost_;
 }
 
-std::optional<Membership::Loss> Membership::wait_for_loss(Deadline deadline) {
+std::optional<Loss> Membership::wait_for_loss(Deadline deadline) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline, [&] { return lost_.has_value(); });
   return lost_;
@@ -272,10 +278,58 @@ void Membership::on_loss(std::function<void()> callback) {
   callback_ = std::move(callback);
 }
 
-void Membership::leave(Deadline deadline) noexcept {
+void Membership::on_question(std::function<int()> waits_for) {
+  const std::lock_guard lock(mutex_);
+  waits_for_ = std::move(waits_for);
+}
+
+void Membership::answer_question() {
+  std::function<int()> waits_for;
+  {
+    const std::lock_guard lock(mutex_);
+    waits_for = waits_for_;
+  }
+  Payload message;
+  ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(Meeting::answer));
+  writer.put(static_cast<std::uint32_t>(waits_for ? waits_for() : RollCall::kNobody));
+  send(message);
+}
+
+std::optional<Loss> Membership::complain(RollCall::Kind kind, int about, const std::string& text) {
+  std::unique_lock lock(mutex_);
+  if (lost_) return lost_;
+  const std::uint64_t heard = questions_;
+  lock.unlock();
+  Payload message;
+  ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(Meeting::complain));
+  writer.put(static_cast<std::uint32_t>(about));
+  writer.put(static_cast<std::uint8_t>(kind));
+  writer.put_text(text);
+  send(message);
+  lock.lock();
+  changed_.wait_until(lock, deadline_in(kAnswerTime),
+                      [&] { return lost_.has_value() || questions_ > heard; });
+  if (questions_ > heard) {  // rank 0 is at work; the verdict may take as long as the last answer
+    changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), [&] { return lost_.has_value(); });
+  }
+  const bool all_answered = kind == RollCall::Kind::absence && questions_ > heard;
+  if (!lost_ && !all_answered) lost_ = silent_rank(0, text);
+  return lost_;
+}
+
+std::optional<Loss> Membership::leave(Seconds timeout) {
   send({static_cast<std::byte>(Meeting::bye)});
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline, [&] { return farewell_ || lost_.has_value(); });
+  changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
+  if (farewell_) return std::nullopt;
+  if (lost_) return lost_;
+  int missing = 0;
+  while (left_.contains(missing)) ++missing;
+  lock.unlock();
+  return complain(RollCall::Kind::absence, missing,
+                  fmt::format("no farewell for {:.1f} s", timeout.count()));
 }
 
 void Membership::fail(const std::string& reason) noexcept {

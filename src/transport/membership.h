@@ -17,11 +17,6 @@ namespace thinwire {
 
 class Membership {
  public:
-  struct Loss {
-    int rank;
-    std::string reason;
-  };
-
   // Returns when all ranks have joined. TransportError (join) if they do not, if this one is not
   // wanted or does not know the job's token, or if the master cannot be reached; ConfigError if a
   // token is needed and none was given. Rank 0 serves the others until it is destroyed.
@@ -41,12 +36,19 @@ class Membership {
   std::optional<Loss> wait_for_loss(Deadline deadline);
   // Whether that rank finished in peace. What it sent before may still be on its way.
   bool has_left(int rank) const;
-  // Called on a thread of this object when a rank has died.
+  // Called on a thread of this object: when a rank has died; and to learn for which rank this one
+  // waits (RollCall::kNobody: for none).
   void on_loss(std::function<void()> callback);
+  void on_question(std::function<int()> waits_for);
 
-  // Says farewell and waits, at most until the deadline, until all others did or one died: nobody
-  // takes the closing of connections for a death.
-  void leave(Deadline deadline) noexcept;
+  // Has rank 0 find out who is to blame for a complaint about a peer. Every rank hears the verdict
+  // as a loss; of a mere absence there may be none. Takes at most 2.5 kAnswerTime;
+  // rank 0 itself is to blame if it does not answer.
+  std::optional<Loss> complain(RollCall::Kind kind, int about, const std::string& text);
+
+  // Says farewell and waits until all others did: nobody takes the closing of connections for a
+  // death. Returns who was lost before, or does not answer when the time is over.
+  std::optional<Loss> leave(Seconds timeout);
   // Tells everyone that this rank ends by an error.
   void fail(const std::string& reason) noexcept;
 
@@ -60,12 +62,14 @@ class Membership {
   bool wait_for_news();
   void handle(Bytes message);
   void send(const Payload& message) noexcept;
+  void answer_question();
 
   std::vector<std::string> hosts_;
   std::unique_ptr<RendezvousServer> server_;  // on rank 0
   Socket socket_;
   FrameReader reader_{kLongestHello};  // until the master has proven itself
   WakeUp stop_;
+  std::mutex sending_;  // the socket has several writers
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -73,7 +77,9 @@ class Membership {
   std::optional<Loss> lost_;
   std::set<int> left_;
   bool farewell_ = false;
+  std::uint64_t questions_ = 0;  // heard so far
   std::function<void()> callback_;
+  std::function<int()> waits_for_;
 
   std::jthread watcher_;  // last: it uses the members above
 };

@@ -57,6 +57,7 @@ void RendezvousServer::serve() {
   while (!stopped_) {
     poll_once();
     drop_silent_strangers();
+    judge_when_answered();
     if (!complete_ && joined() == size_) welcome_all();
     if (!complete_ && milliseconds_left(join_deadline_) == 0) give_up_joining();
   }
@@ -65,6 +66,7 @@ void RendezvousServer::serve() {
 // -1: as long as it takes.
 int RendezvousServer::milliseconds_to_wait() const {
   int shortest = complete_ ? -1 : milliseconds_left(join_deadline_);
+  if (roll_call_) shortest = milliseconds_left(answers_due_);  // only of a complete group
   for (const auto& client : clients_) {
     if (client->rank >= 0) continue;
     const int left = milliseconds_left(client->deadline);
@@ -133,6 +135,16 @@ void RendezvousServer::handle(Client& client, Bytes message) {
     if (peaceful_.size() == size_) broadcast(start(Meeting::farewell));
   } else if (kind == Meeting::fail) {
     announce_loss(client.rank, reader.get_text(kLongestMeetingText));
+  } else if (kind == Meeting::complain) {
+    const auto about = static_cast<int>(reader.get<std::uint32_t>());
+    const auto complaint = static_cast<RollCall::Kind>(reader.get<std::uint8_t>());
+    call_the_roll({client.rank, about, complaint, reader.get_text(kLongestMeetingText)});
+  } else if (kind == Meeting::answer) {
+    const auto waits_for = static_cast<std::int32_t>(reader.get<std::uint32_t>());
+    if (waits_for < RollCall::kNobody || waits_for >= static_cast<int>(size_)) {
+      throw WireError("a wait for no rank of this group");
+    }
+    if (roll_call_) roll_call_->answer(client.rank, waits_for);
   } else {
     throw WireError("unknown rendezvous message");
   }
@@ -252,6 +264,34 @@ void RendezvousServer::give_up_joining() {
 void RendezvousServer::announce_loss(int rank, const std::string& reason) {
   if (std::exchange(lost_, true)) return;  // what follows the first loss is its consequence
   broadcast(with_rank(Meeting::lost, rank, reason));
+}
+
+void RendezvousServer::call_the_roll(RollCall::Complaint complaint) {
+  if (complaint.about < 0 || complaint.about >= static_cast<int>(size_)) {
+    throw WireError("a complaint about no rank of this group");
+  }
+  if (complaint.kind > RollCall::Kind::absence) throw WireError("an unknown complaint");
+  broadcast(start(Meeting::ask));  // also tells whoever asks later that rank 0 is at work
+  if (roll_call_ || lost_) return;
+  roll_call_.emplace(std::move(complaint));
+  answers_due_ = deadline_in(kAnswerTime);
+}
+
+void RendezvousServer::judge_when_answered() {
+  if (!roll_call_) return;
+  const std::set<int> ranks = expected();
+  if (milliseconds_left(answers_due_) > 0 && !roll_call_->answered_by(ranks)) return;
+  const std::optional<Loss> loss = roll_call_->verdict(ranks);
+  roll_call_.reset();
+  if (loss) announce_loss(loss->rank, loss->reason);
+}
+
+std::set<int> RendezvousServer::expected() const {
+  std::set<int> ranks;
+  for (const auto& client : clients_) {
+    if (client->rank >= 0 && client->socket && !client->peaceful) ranks.insert(client->rank);
+  }
+  return ranks;
 }
 
 void RendezvousServer::drop(Client& client) {

@@ -15,6 +15,7 @@
 #include "thinwire/bytes.h"
 #include "thinwire/engines.h"
 #include "transport/proof.h"
+#include "transport/roll_call.h"
 #include "transport/socket.h"
 
 namespace thinwire {
@@ -34,12 +35,17 @@ enum class Meeting : std::uint8_t {
   farewell = 11,   // server -> ranks: all have said bye
   challenge = 12,  // server -> rank: nonce, proof
   present = 13,    // rank -> server: proof, rank, size, host
+  complain = 14,   // rank -> server: about which rank, its kind, text
+  ask = 15,        // server -> ranks: whom do you wait for? A complaint is being looked into
+  answer = 16,     // rank -> server: the rank it waits for, or none
 };
 inline constexpr std::uint32_t kMeetingMagic = 0x56525754;  // "TWRV"
 inline constexpr std::uint16_t kMeetingVersion = 2;
 inline constexpr std::size_t kLongestMeetingMessage = 64u << 20;
 inline constexpr std::size_t kLongestMeetingText = 64u << 10;
 inline constexpr std::size_t kLongestHello = 1024;  // all that a stranger can make us store
+// For a rank, and for rank 0, to answer a question. No training happens on the threads that do.
+inline constexpr Seconds kAnswerTime{1};
 
 // A byte that poll(2) can wait for.
 class WakeUp {
@@ -94,6 +100,9 @@ class RendezvousServer {
   void welcome_all();
   void give_up_joining();
   void announce_loss(int rank, const std::string& reason);
+  void call_the_roll(RollCall::Complaint complaint);
+  void judge_when_answered();
+  std::set<int> expected() const;  // ranks that have neither left nor died
   void drop(Client& client);
   void send(Client& client, const Payload& message) noexcept;
   void broadcast(const Payload& message) noexcept;
@@ -111,6 +120,8 @@ class RendezvousServer {
   std::multimap<std::string, int> waiting_;  // key -> rank that asked for it
   bool lost_ = false;
   std::set<int> peaceful_;
+  std::optional<RollCall> roll_call_;
+  Deadline answers_due_;
   WakeUp stop_;
   std::jthread thread_;  // last: it uses the members above
 };

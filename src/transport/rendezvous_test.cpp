@@ -84,7 +84,7 @@ TEST_F(Rendezvous, FarewellWaitsForTheLast) {
   std::vector<std::future<void>> leaving;
   for (const auto& member : members) {
     leaving.push_back(
-        std::async(std::launch::async, [&] { member->leave(deadline_in(Seconds(5))); }));
+        std::async(std::launch::async, [&] { EXPECT_FALSE(member->leave(Seconds(5))); }));
   }
   for (auto& left : leaving) left.get();
   for (const auto& member : members) EXPECT_FALSE(member->loss());
@@ -119,6 +119,69 @@ TEST_F(Rendezvous, AVanishedMasterIsNamed) {
   const auto loss = members[2]->wait_for_loss(deadline_in(Seconds(5)));
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 0);
+}
+
+// As a stopped process: its connection stands, but it answers no question.
+TEST_F(Rendezvous, ARankThatIsSilentIsFoundAndToldToAll) {
+  std::promise<void> awake;
+  const auto members = join_all(3);
+  members[0]->on_question([] { return 1; });
+  members[2]->on_question([&] { return awake.get_future().wait(), RollCall::kNobody; });
+  const auto loss = members[1]->complain(RollCall::Kind::delay, 0, "no progress for 1.0 s");
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 2);
+  EXPECT_THAT(loss->reason, HasSubstr("no progress for 1.0 s, and it does not answer"));
+  const auto heard = members[0]->wait_for_loss(deadline_in(Seconds(5)));
+  awake.set_value();
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->reason, loss->reason);
+  EXPECT_EQ(members[0]->leave(Seconds(5))->rank, 2) << "known already: no need to wait";
+}
+
+TEST_F(Rendezvous, ARankThatWaitsForNobodyHoldsUpTheOthers) {
+  const auto members = join_all(4);
+  const auto waits_for = [&](std::size_t rank, int other) {
+    members[rank]->on_question([=] { return other; });
+  };
+  waits_for(0, 3);
+  waits_for(1, 0);
+  waits_for(3, 2);
+  const auto loss = members[1]->complain(RollCall::Kind::delay, 0, "no progress for 1.0 s");
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 2);
+  for (const auto& member : members) {
+    EXPECT_EQ(member->wait_for_loss(deadline_in(Seconds(5)))->rank, 2);
+  }
+}
+
+TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
+  auto joining = join(options(1, 2));
+  ASSERT_TRUE(wait_readable(listener_, deadline_in(Seconds(5))));
+  const Socket member = accept_from(listener_);
+  const Deadline soon = deadline_in(Seconds(5));
+  FrameReader reader(1000);
+  const auto greeting = read_frame(member, reader, soon);
+  ASSERT_TRUE(greeting);
+  const Nonce nonce{};
+  Payload challenge{static_cast<std::byte>(Meeting::challenge)};
+  ByteWriter(challenge).put(Bytes(nonce));
+  ByteWriter(challenge).put(Bytes(
+      prove(options(1, 2).token, Prover::master, {greeting->last(sizeof(Nonce)), Bytes(nonce)})));
+  send_frame(member, challenge, soon);
+  ASSERT_TRUE(read_frame(member, reader, soon)) << "the presentation";
+  Payload welcome{static_cast<std::byte>(Meeting::welcome)};
+  for (const char* host : {"stopped-host", "this-host"}) ByteWriter(welcome).put_text(host);
+  send_frame(member, welcome, soon);
+  const auto loss = joining.get()->leave(Seconds(0.1));
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 0);
+  EXPECT_THAT(loss->reason, HasSubstr("no farewell for 0.1 s, and it does not answer"));
+}
+
+TEST_F(Rendezvous, WhoIsNotDoneYetIsNotLost) {
+  const auto members = join_all(2);
+  EXPECT_FALSE(members[0]->leave(Seconds(0.1)));
+  EXPECT_FALSE(members[1]->loss());
 }
 
 TEST_F(Rendezvous, MissingRanksAreListed) {

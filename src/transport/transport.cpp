@@ -124,6 +124,14 @@ void Transport::fail_deadline(const Pending& operation, std::size_t bytes_done, 
 
 void Transport::fail_lost(const Pending& operation, const PeerLost& lost, Seconds start) {
   const bool known = lost.peer != kAnyRank;
+  if (lost.peer == rank_) {  // it was stopped, or busy, for longer than the others waited
+    fail(std::make_exception_ptr(TransportError(
+        TransportError::Kind::lost, rank_,
+        fmt::format("{}: given up by its peers while {} ({}): {}. If it was only slow, raise "
+                    "--timeout.",
+                    name(rank_), describe(operation), progress(operation, lost.bytes_done, start),
+                    without_period(lost.reason)))));
+  }
   fail(std::make_exception_ptr(TransportError(
       TransportError::Kind::lost, lost.peer,
       fmt::format("{}: lost {} while {} ({}): {}. The output of {} tells why it ended.",

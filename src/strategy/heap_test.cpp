@@ -1,0 +1,62 @@
+// Memory over a long run, for every strategy.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include "tests/toy_training.h"
+#include "thinwire/collective.h"
+#include "thinwire/engines.h"
+
+namespace thinwire {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kHeapIsReplaced = true;
+#else
+constexpr bool kHeapIsReplaced = false;
+#endif
+
+// Of all threads. What they keep for their next allocations counts, too.
+std::size_t heap_in_use() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+class Heap : public testing::TestWithParam<std::string> {};
+
+TEST_P(Heap, DoesNotGrowAfterAThousandSteps) {
+  if (kHeapIsReplaced) GTEST_SKIP() << "a sanitizer has its own heap, and finds leaks itself";
+  constexpr std::uint64_t kWarmUp = 1000, kSteps = 5000;
+  constexpr std::size_t kNoise = 16 << 10;  // 4 bytes per step would show
+  std::size_t before = 0, after = 0;
+  JoinOptions options;
+  options.size = 3;
+  run_workers("threads", options, [&](Transport& wire) {
+    ToyTraining training(wire, GetParam());
+    // While nothing is on its way, and nobody does anything.
+    const auto measure = [&](std::size_t& result) {
+      training.settle();
+      barrier(wire);
+      if (wire.rank() == 0) result = heap_in_use();
+      barrier(wire);
+    };
+    training.run(kWarmUp);
+    measure(before);
+    training.run(kSteps - kWarmUp);
+    measure(after);
+    training.end();
+  });
+  EXPECT_LE(after, before + kNoise);
+}
+
+std::vector<std::string> all_strategies() {
+  std::vector<std::string> names;
+  for (const Entry<Strategy>& entry : strategies()) names.emplace_back(entry.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Heap, testing::ValuesIn(all_strategies()),
+                         [](const auto& strategy) { return strategy.param; });
+
+}  // namespace
+}  // namespace thinwire

@@ -1,0 +1,145 @@
+// Disturbs real runs, again and again:
+//   faults [--count N] [--seed S] [--only NUMBER] [--jobs J] [--json FILE] [--program THINWIRE]
+//   faults --table FILE     only the tables of a file of outcomes
+// Each fault is injected into a run of 4 workers at a random moment; the run must end in time with
+// the right name, leave nothing behind and go on from its newest checkpoint. Exits 1 if one did
+// not. The same seed is the same plan; --only repeats one fault of it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "tests/faults/inject.h"
+#include "tests/faults/report.h"
+
+namespace thinwire::faults {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kDiskBytes = 64 << 20;
+
+struct Options {
+  int count = 12;
+  std::uint64_t seed = 1;
+  int only = 0;
+  int jobs = 1;
+  std::string json;
+  std::string program = THINWIRE;
+};
+
+// A directory that goes with this object.
+struct Scratch {
+  fs::path directory;
+  explicit Scratch(int job)
+      : directory(fs::temp_directory_path() / fmt::format("thinwire_faults_{}_{}", getpid(), job)) {
+    fs::create_directories(directory);
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(directory, ignored);
+  }
+};
+
+std::string sentence(const Outcome& outcome) {
+  const std::string end =
+      outcome.problem.empty() ? "named, clean, resumed" : "PROBLEM: " + outcome.problem;
+  return fmt::format("{}: survivors ended after {:.2f} s, the run after {:.2f} s: {}\n{}",
+                     outcome.fault.describe(), outcome.survivors.count(), outcome.run.count(), end,
+                     outcome.problem.empty() ? "" : outcome.output);
+}
+
+// Several faults at a time, each in a run, on a disk and with a thread of its own: they wait more
+// than they work.
+class Matrix {
+ public:
+  explicit Matrix(const Options& options) : options_(options) {
+    std::vector<Kind> kinds = {Kind::kill, Kind::stop, Kind::close, Kind::full};
+    if (!can_have_disks()) {
+      std::cout << "closed sockets and a full disk need root: they are left out\n";
+      kinds = {Kind::kill, Kind::stop};
+    }
+    faults_ = plan(options.seed, options.count, kinds);
+    if (options.only != 0) {
+      std::erase_if(faults_, [&](const Fault& fault) { return fault.number != options.only; });
+    }
+    if (!options.json.empty()) lines_.open(options.json, std::ios::trunc);
+  }
+
+  // Returns how many did not end as they should.
+  int run() {
+    std::cout << fmt::format("{} faults, seed {}", faults_.size(), options_.seed) << std::endl;
+    {
+      std::vector<std::jthread> jobs;
+      for (int job = 0; job < options_.jobs; ++job) jobs.emplace_back([this, job] { work(job); });
+    }
+    std::cout << fmt::format("{} of {} faults were not survived as promised", problems_,
+                             faults_.size())
+              << std::endl;
+    return problems_;
+  }
+
+ private:
+  static bool can_have_disks() {
+    const Scratch scratch(-1);
+    return SmallDisk(scratch.directory, kDiskBytes).mounted();
+  }
+
+  void work(int job) {
+    const Scratch scratch(job);
+    const SmallDisk disk(scratch.directory, kDiskBytes);
+    for (std::size_t next = next_++; next < faults_.size(); next = next_++) {
+      Outcome outcome{faults_[next]};
+      try {
+        outcome = inject(faults_[next], options_.program, scratch.directory);
+      } catch (const std::exception& error) {
+        outcome.problem = fmt::format("the fault could not be injected: {}", error.what());
+      }
+      report(outcome);
+    }
+  }
+
+  void report(const Outcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    problems_ += !outcome.problem.empty();
+    std::cout << sentence(outcome) << std::flush;
+    lines_ << to_json(outcome, options_.seed) << std::endl;
+  }
+
+  const Options& options_;
+  std::vector<Fault> faults_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::ofstream lines_;
+  int problems_ = 0;
+};
+
+}  // namespace
+}  // namespace thinwire::faults
+
+int main(int argc, char** argv) {
+  CLI::App app("Disturbs real runs of thinwire and looks at how they end.");
+  thinwire::faults::Options options;
+  std::string table;
+  app.add_option("--count", options.count, "faults to inject (12)");
+  app.add_option("--seed", options.seed, "of the plan (1)");
+  app.add_option("--only", options.only, "one fault of the plan, by number");
+  app.add_option("--jobs", options.jobs, "faults to inject at a time (1)");
+  app.add_option("--json", options.json, "file for one line of JSON per fault");
+  app.add_option("--program", options.program, "another thinwire than the one built here");
+  app.add_option("--table", table, "print the tables of such a file, and inject nothing");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (table.empty()) return thinwire::faults::Matrix(options).run() == 0 ? 0 : 1;
+    std::cout << thinwire::faults::tables(table);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "faults: " << error.what() << '\n';
+    return 2;
+  }
+}

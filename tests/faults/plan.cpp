@@ -1,0 +1,79 @@
+#include "tests/faults/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/engines.h"
+#include "thinwire/random.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire::faults {
+namespace {
+
+constexpr int kMpiEvery = 10;
+constexpr std::uint32_t kJoiningOneIn = 8;
+constexpr std::uint32_t kLastStep = 60;
+constexpr Seconds kLongestDelay{0.05}, kLongestDelayWhileJoining{1.5};
+
+bool built(std::string_view name) {
+  return std::ranges::any_of(engines(), [&](const Engine& engine) { return engine.name == name; });
+}
+
+void draw(Fault& fault, std::uint64_t seed) {
+  const auto number = static_cast<std::uint64_t>(fault.number);
+  const auto where = philox(seed, number, 0, Purpose::fault);
+  const auto when = philox(seed, number, 1, Purpose::fault);
+  fault.victim = static_cast<int>(where[0] % kWorkers);
+  fault.choice = where[1];
+  fault.continued = where[2] % 2 == 0;
+  const bool signal = fault.kind == Kind::kill || fault.kind == Kind::stop;
+  const bool joining = signal && when[0] % kJoiningOneIn == 0;
+  fault.step = joining ? 0 : 1 + when[1] % kLastStep;
+  fault.delay = (joining ? kLongestDelayWhileJoining : kLongestDelay) * unit_float(when[2]);
+}
+
+}  // namespace
+
+std::string_view word(Kind kind) {
+  switch (kind) {
+    case Kind::kill:
+      return "kill";
+    case Kind::stop:
+      return "stop";
+    case Kind::close:
+      return "close";
+    case Kind::full:
+      return "full";
+  }
+  return "";
+}
+
+std::string Fault::describe() const {
+  const std::string when = step == 0 ? "while joining" : fmt::format("at step {}", step);
+  return fmt::format("{}: {}, {}, {}{} of rank {} {}", number, transport, strategy, word(kind),
+                     kind == Kind::stop && continued ? " and continue" : "", victim, when);
+}
+
+std::vector<Fault> plan(std::uint64_t seed, int count, const std::vector<Kind>& kinds) {
+  const auto words = strategies();
+  std::vector<Kind> mpi_kinds = kinds;
+  std::erase(mpi_kinds, Kind::close);  // ranks of one machine talk through memory
+  int over_gloo = 0, over_mpi = 0;
+  std::vector<Fault> faults;
+  for (int number = 1; number <= count; ++number) {
+    Fault fault;
+    fault.number = number;
+    const bool mpi = built("mpi") && number % kMpiEvery == 0;
+    const auto index = static_cast<std::size_t>(mpi ? over_mpi++ : over_gloo++);
+    const auto& allowed = mpi ? mpi_kinds : kinds;
+    fault.transport = mpi ? "mpi" : "gloo";
+    fault.strategy = words[index % words.size()].name;
+    fault.kind = allowed[(index % words.size() + index / words.size()) % allowed.size()];
+    draw(fault, seed);
+    faults.push_back(fault);
+  }
+  return faults;
+}
+
+}  // namespace thinwire::faults

@@ -1,0 +1,267 @@
+#include "tests/faults/trial.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "tests/child_process.h"
+#include "tests/faults/inject.h"
+#include "tests/faults/witness.h"
+
+namespace thinwire::faults {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Words = std::vector<std::string>;
+
+constexpr std::uint64_t kSaveEvery = 10;
+constexpr Seconds kPatience{600};  // for a busy machine to start, and to resume
+constexpr std::chrono::milliseconds kGlance{2};
+
+template <class Condition>
+bool look_until(Condition condition, Seconds patience) {
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  while (!condition()) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(kGlance);
+  }
+  return true;
+}
+
+bool gone(pid_t pid) { return kill(pid, 0) != 0; }
+
+std::uint64_t steps_logged(const fs::path& out) {
+  std::ifstream log(out / "run.jsonl");
+  std::uint64_t steps = 0;
+  for (std::string line; std::getline(log, line);) steps += line.find("\"lr\"") != line.npos;
+  return steps;
+}
+
+// The newest step of which every rank has its file; 0 if there is none.
+std::uint64_t newest_checkpoint(const fs::path& out) {
+  std::map<std::uint64_t, int> files;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(out / "checkpoints", missing)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step-") && name.ends_with(".ck")) ++files[std::stoull(name.substr(5))];
+  }
+  std::uint64_t newest = 0;
+  for (const auto& [step, count] : files) {
+    if (count == kWorkers + 1) newest = step;  // and the model
+  }
+  return newest;
+}
+
+std::vector<std::string> temporary_files(const fs::path& directory) {
+  std::vector<std::string> out;
+  std::error_code missing;
+  for (const auto& entry : fs::recursive_directory_iterator(directory, missing)) {
+    if (entry.path().extension() == ".tmp") out.push_back(entry.path().filename());
+  }
+  return out;
+}
+
+class Trial {
+ public:
+  Trial(const Fault& fault, std::string program, const fs::path& scratch)
+      : program_(std::move(program)),
+        out_(scratch / "out"),
+        temporary_(scratch / "tmp"),
+        outcome_{fault} {
+    fs::create_directories(temporary_);
+    fs::create_directories(out_);
+  }
+
+  Outcome run() {
+    if (disturb()) resume();
+    return outcome_;
+  }
+
+ private:
+  const Fault& fault() const { return outcome_.fault; }
+  bool joining() const { return fault().step == 0; }
+
+  void complain(const std::string& text) {
+    if (outcome_.problem.empty()) outcome_.problem = text;
+  }
+
+  Words command(std::uint64_t steps, Seconds timeout) const {
+    const Words launcher = {MPIRUN,  "--allow-run-as-root",   "--oversubscribe",
+                            "--mca", "oob_tcp_if_include",    "lo",
+                            "--mca", "btl_tcp_if_include",    "lo",
+                            "-n",    std::to_string(kWorkers)};
+    const Words train = {program_,         "train",
+                         "--model",        "mlp",
+                         "--batch",        "4",
+                         "--workers",      std::to_string(kWorkers),
+                         "--strategy",     fault().strategy,
+                         "--transport",    fault().transport,
+                         "--steps",        std::to_string(steps),
+                         "--save-every",   std::to_string(kSaveEvery),
+                         "--timeout",      fmt::format("{}", timeout.count()),
+                         "--join-timeout", fmt::format("{}", kJoinTimeout.count()),
+                         "--out",          out_.string()};
+    Words words = fault().transport == "mpi" ? launcher : Words();
+    words.insert(words.end(), train.begin(), train.end());
+    return words;
+  }
+  Words environment() const { return {fmt::format("TMPDIR={}", temporary_.string())}; }
+
+  // Whether the fault was injected.
+  bool disturb() {
+    ChildProcess run(command(1'000'000, kTimeout), environment());
+    if (!await_moment(run)) {
+      complain(fmt::format("the run never came to the moment of the fault: {}", run.describe()));
+      return false;
+    }
+    ranks_ = ranks_of(run);
+    if (static_cast<int>(ranks_.size()) != kWorkers) {
+      complain(fmt::format("only {} workers run before the fault", ranks_.size()));
+      return false;
+    }
+    const std::set<std::uint16_t> ports = listening_ports(ranks_);
+    const auto start = Clock::now();
+    strike();
+    outcome_.injected = true;
+    watch(run, start);
+    outcome_.output = run.merged();
+    if (!outcome_.hung) examine(run);
+    look_for_leftovers(run, ports);
+    return true;
+  }
+
+  bool await_moment(const ChildProcess& run) const {
+    const auto come = [&] {
+      return joining() ? static_cast<int>(ranks_of(run).size()) == kWorkers
+                       : steps_logged(out_) >= fault().step;
+    };
+    const bool in_time =
+        look_until([&] { return come() || run.exit_code() || run.ended_by_signal(); }, kPatience);
+    std::this_thread::sleep_for(fault().delay);
+    return in_time && come();
+  }
+
+  void strike() {
+    blamed_ = {fault().victim};
+    const pid_t pid = ranks_.at(fault().victim);
+    switch (fault().kind) {
+      case Kind::kill:
+        kill(pid, SIGKILL);
+        break;
+      case Kind::stop:
+        kill(pid, SIGSTOP);
+        break;
+      case Kind::close:
+        blamed_ = close_connection(ranks_, fault().victim, fault().choice);
+        break;
+      case Kind::full:
+        constexpr std::uint32_t kMostRoom = 1 << 20;  // less than a checkpoint needs
+        ballast_.emplace(out_, fault().choice % kMostRoom);
+        for (int rank = 0; rank < kWorkers; ++rank) blamed_.insert(rank);  // whoever writes next
+    }
+  }
+
+  // Those that the fault leaves alive. A rank without a connection, or without room, is one.
+  Ranks survivors() const {
+    Ranks out = ranks_;
+    if (fault().kind == Kind::kill || fault().kind == Kind::stop) out.erase(fault().victim);
+    return out;
+  }
+
+  void watch(ChildProcess& run, Clock::time_point start) {
+    const Ranks others = survivors();
+    // Processes that are still starting join later; a full disk is noticed at the next checkpoint.
+    const bool later = joining() || fault().kind == Kind::full;
+    const Seconds limit = kMargin + (later ? kPatience : kTimeout);
+    bool continued = !fault().continued;
+    const bool all_ended = look_until(
+        [&] {
+          const auto ended = std::ranges::count_if(others, gone, &Ranks::value_type::second);
+          if (ended > 0 && !std::exchange(continued, true)) {
+            kill(ranks_.at(fault().victim), SIGCONT);
+          }
+          return ended == std::ssize(others);
+        },
+        limit);
+    outcome_.survivors = Clock::now() - start;
+    outcome_.hung = !all_ended || !run.wait(limit);
+    outcome_.run = Clock::now() - start;
+    if (!outcome_.hung) return;
+    complain(all_ended ? "the launcher hung" : "a survivor hung");
+    run.kill_all();
+    run.wait(kPatience);
+  }
+
+  void examine(const ChildProcess& run) {
+    const int code = run.exit_code().value_or(-1);
+    std::set<int> speakers;  // while joining, the launcher knows it first, and may end the others
+    if (!joining()) {
+      for (const auto& [rank, pid] : survivors()) speakers.insert(rank);
+    }
+    std::string missing = fault().transport == "mpi"
+                              ? not_named_under_mpi(run.merged(), blamed_, code)
+                              : not_named(run.err(), speakers, blamed_, code);
+    if (fault().kind == Kind::full && missing.empty() &&
+        run.err().find("No space left on device") == std::string::npos) {
+      missing = "nobody says that the disk is full";
+    }
+    outcome_.named = missing.empty();
+    if (!outcome_.named) complain(missing);
+  }
+
+  void look_for_leftovers(ChildProcess& run, const std::set<std::uint16_t>& ports) {
+    const bool no_process = run.wait_for_descendants(Seconds(2));
+    const auto open_ports = still_listening(ports);
+    const bool no_file = fs::is_empty(temporary_);
+    outcome_.clean = no_process && open_ports.empty() && no_file;
+    if (!no_process) complain("a process was left");
+    if (!open_ports.empty())
+      complain(fmt::format("port {} is still open", fmt::join(open_ports, ", ")));
+    if (!no_file) complain("a temporary file was left");
+  }
+
+  void resume() {
+    ballast_.reset();
+    const std::uint64_t newest = newest_checkpoint(out_);
+    Words words = command(newest + kSaveEvery, Seconds(60));
+    words.push_back("--resume");
+    ChildProcess run(words, environment());
+    if (!run.wait(kPatience)) return complain("the resumed run hung");
+    const std::string expected =
+        newest > 0 ? fmt::format("resuming after step {}", newest) : "there is no checkpoint";
+    outcome_.resumed =
+        run.exit_code() == (newest > 0 ? 0 : 2) && run.merged().find(expected) != std::string::npos;
+    if (!outcome_.resumed) {
+      return complain(fmt::format("'{}' was expected of --resume: {}", expected, run.describe()));
+    }
+    const std::vector<std::string> left = temporary_files(out_);
+    if (left.empty()) return;
+    outcome_.clean = false;
+    complain(fmt::format("after the resumed run there is still {}", fmt::join(left, ", ")));
+  }
+
+  std::string program_;
+  fs::path out_, temporary_;
+  Outcome outcome_;
+  Ranks ranks_;
+  std::set<int> blamed_;  // whom survivors may name
+  std::optional<Ballast> ballast_;
+};
+
+}  // namespace
+
+Outcome inject(const Fault& fault, const std::string& program, const fs::path& scratch) {
+  const Outcome outcome = Trial(fault, program, scratch).run();
+  for (const auto& entry : fs::directory_iterator(scratch)) fs::remove_all(entry.path());
+  return outcome;
+}
+
+}  // namespace thinwire::faults
