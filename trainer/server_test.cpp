@@ -14,6 +14,7 @@ TrainOptions options_of(const std::string& strategy, std::uint64_t steps = 60) {
   TrainOptions options = options_for(32, steps);
   options.session.strategy = strategy;
   options.session.check_every = 20;
+  options.learning_rate = 0.05;
   return options;
 }
 
