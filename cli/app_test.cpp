@@ -8,31 +8,13 @@
 #include <set>
 #include <sstream>
 
-#include "cli/command.h"
+#include "cli/test_call.h"
 #include "thinwire/codec.h"
 #include "thinwire/engines.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::cli {
 namespace {
-
-using Variables = std::map<std::string, std::string, std::less<>>;
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Outcome call(std::vector<std::string> arguments, const Variables& variables = {}) {
-  std::ostringstream out, err;
-  Io io{out, err, [&](std::string_view name) -> std::optional<std::string> {
-          const auto found = variables.find(name);
-          return found == variables.end() ? std::nullopt : std::optional(found->second);
-        }};
-  const int code = run(std::move(arguments), io);
-  return {code, out.str(), err.str()};
-}
 
 Outcome bench(std::vector<std::string> more, const Variables& variables = {}) {
   std::vector<std::string> arguments = {"bench", "allreduce"};

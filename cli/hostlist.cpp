@@ -10,8 +10,9 @@
 namespace thinwire::cli {
 namespace {
 
-// More hosts than any cluster has; a range beyond it is a typing error, not a reason to allocate.
-constexpr std::size_t kMostHosts = 1 << 20;
+// As many as Slurm can have; a range beyond it is a typing error, not a reason to allocate.
+constexpr std::size_t kMostHosts = 1 << 16;
+constexpr std::size_t kLongestName = 253;  // that DNS knows
 
 class HostList {
  public:
@@ -46,6 +47,9 @@ class HostList {
     if (open == std::string_view::npos) {
       if (prefix.empty() && rest.empty()) refuse("an empty host name");
       if (hosts_.size() == kMostHosts) refuse("too many hosts");
+      if (prefix.size() + rest.size() > kLongestName) {
+        refuse(fmt::format("a host name of more than {} characters", kLongestName));
+      }
       hosts_.push_back(prefix + std::string(rest));
       return;
     }

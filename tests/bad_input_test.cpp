@@ -1,12 +1,8 @@
 // What users type by mistake: refused at once, by a message that names the flag and what is
 // allowed, never by a crash, a hang, or a run that fails after hours.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <ostream>
 
 #include "tests/child_process.h"
@@ -16,7 +12,6 @@
 namespace thinwire {
 namespace {
 
-namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 constexpr Seconds kPatience{60};  // for a busy machine
@@ -24,7 +19,6 @@ constexpr Seconds kPatience{60};  // for a busy machine
 struct Mistake {
   Words words;       // of the command line
   std::string says;  // among the errors
-  int code = 2;
 };
 std::ostream& operator<<(std::ostream& out, const Mistake& mistake) {
   for (const std::string& word : mistake.words) out << word << ' ';
@@ -37,43 +31,18 @@ void expect_refused(const Mistake& mistake, const Words& environment = {}) {
   command.insert(command.end(), mistake.words.begin(), mistake.words.end());
   ChildProcess run(command, environment);
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
-  EXPECT_EQ(run.exit_code(), mistake.code) << run.describe();
+  EXPECT_EQ(run.exit_code(), 2) << run.describe();
   EXPECT_EQ(run.out(), "");
   EXPECT_TRUE(has(run.err(), mistake.says));
   EXPECT_FALSE(has(run.err(), "please report it"));
 }
 
-TEST(BadInput, Bench) {
+// Of those that cli/bad_input_test.cpp has, what could end a process or take a machine down.
+TEST(BadInput, AbsurdSizes) {
   for (const Mistake& mistake : std::initializer_list<Mistake>{
-           {{"bench", "allreduce", "--workers", "-1"}, "--workers -1: at least 1"},
-           {{"bench", "allreduce", "--workers", "0"}, "--workers 0: at least 1"},
            {{"bench", "allreduce", "--workers", "99999"}, "--workers 99999: at most 1024"},
-           {{"bench", "allreduce", "--transport", "threads", "--workers", "1025"}, "at most 1024"},
-           {{"bench", "allreduce", "--workers", "99999999999"}, "--workers"},
-           {{"bench", "allreduce", "--workers", "two"}, "--workers"},
-           {{"bench", "allreduce", "--numel", "1e30"}, "'1e30' is not a number of floats"},
-           {{"bench", "allreduce", "--numel", "-1"}, "'-1' is not a number of floats"},
-           {{"bench", "allreduce", "--numel", "0"}, "'0' is not a number of floats"},
            {{"bench", "allreduce", "--numel", "1000000M"}, "--numel: 1000000000000 floats"},
-           {{"bench", "allreduce", "--reps", "0"}, "--reps 0: at least 1"},
-           {{"bench", "allreduce", "--reps", "99999999999"}, "--reps"},
-           {{"bench", "allreduce", "--seed", "-1"}, "'-1' is not a whole number"},
-           {{"bench", "allreduce", "--timeout", "nan"}, "'nan' is not a number of 0.001 ... 1e"},
-           {{"bench", "allreduce", "--timeout", "0"}, "--timeout"},
-           {{"bench", "allreduce", "--join-timeout", "inf"}, "--join-timeout"},
-           {{"bench", "allreduce", "--network", "nan"}, "network 'nan'"},
-           {{"bench", "allreduce", "--network", "1gbit,-1ms"}, "network '1gbit,-1ms'"},
-           {{"bench", "allreduce", "--strategy", "topk:density=nan"}, "density=nan is not valid"},
-           {{"bench", "allreduce", "--rank", "-1", "--world-size", "2"}, "--rank -1"},
-           {{"bench", "allreduce", "--rank", "0", "--world-size", "0"}, "--world-size 0"},
-           {{"bench", "allreduce", "--token-file", "/nonexistent"}, "--token-file /nonexistent"},
-           {{"bench", "select", "--density", "nan"}, "--density nan"},
-           {{"bench", "select", "--numel", "5000M"}, "at most 2^32"},
-           {{"bench", "codec", "--codec", "sparse:density=2"}, "density=2 is not valid"},
-           {{"list", "nothing"}, "unknown list 'nothing'"},
-           {{"list", "\u00fc\x1b[2J"}, "unknown list"},
            {{"\xff\xfe"}, "unknown command"},
-           {{""}, "unknown command"},
        }) {
     expect_refused(mistake);
   }
@@ -97,78 +66,13 @@ TEST(BadInput, OutputThatCannotBeWritten) {
   EXPECT_TRUE(has(run.err(), "the output cannot be written"));
 }
 
+TEST(BadInput, ADirectoryThatCannotBeWritten) {
 #ifdef THINWIRE_TRAINER
-
-// With files under names that need care.
-class BadTraining : public testing::Test {
- protected:
-  BadTraining() {
-    fs::create_directories(directory_);
-    std::ofstream(file_) << "too short";
-  }
-  ~BadTraining() override { fs::remove_all(directory_); }
-
-  static void expect_all_refused(std::initializer_list<Mistake> mistakes) {
-    for (Mistake mistake : mistakes) {
-      const Words train = {"train", "--transport", "threads", "--workers", "2"};
-      mistake.words.insert(mistake.words.begin(), train.begin(), train.end());
-      expect_refused(mistake);
-    }
-  }
-
-  const fs::path directory_ =
-      fs::temp_directory_path() / ("bad input \u00fc" + std::to_string(getpid()));
-  const fs::path file_ = directory_ / "a file";
-};
-
-TEST_F(BadTraining, Numbers) {
-  expect_all_refused({
-      {{"--batch", "0"}, "--batch: '0' is not a whole number of 1 ... 16777216"},
-      {{"--batch", "-5"}, "--batch: '-5'"},
-      {{"--batch", "1000000000000000000"}, "--batch"},
-      {{"--batch", "1e18"}, "--batch"},
-      {{"--lr", "nan"}, "--lr: 'nan' is not a number of 0 ... 1e+06"},
-      {{"--lr", "inf"}, "--lr"},
-      {{"--lr", "0"}, "--lr: more than 0"},
-      {{"--lr", "-0.1"}, "--lr"},
-      {{"--momentum", "1"}, "--momentum"},
-      {{"--momentum", "nan"}, "--momentum"},
-      {{"--weight-decay", "inf"}, "--weight-decay"},
-      {{"--epochs", "nan"}, "--epochs"},
-      {{"--epochs", "1e300"}, "--epochs"},
-      {{"--steps", "-1"}, "--steps"},
-      {{"--samples", "18446744073709551616"}, "--samples"},
-      {{"--seed", "-1"}, "--seed"},
-      {{"--keep", "-1"}, "--keep"},
-      {{"--step-time", "nan"}, "--step-time"},
-      {{"--slow", "5:2"}, "--slow 5:2"},
-      {{"--slow", "0:nan"}, "--slow 0:nan"},
-      {{"--lr-schedule", "cosine:warmup=nan"}, "warmup=nan is not valid"},
-  });
-}
-
-TEST_F(BadTraining, Files) {
-  const std::string directory = directory_, file = file_;
-  ASSERT_EQ(mkfifo((directory + "/pipe").c_str(), 0600), 0);
-  expect_all_refused({
-      {{"--data", "mnist:" + directory}, "'" + directory + "/train-images-idx3-ubyte' is missing"},
-      {{"--data", "mnist:" + file}, "a file/train-images-idx3-ubyte'"},
-      {{"--data", "cifar10:" + directory}, "data_batch_1.bin' is missing"},
-      {{"--data", "text:" + directory}, "is not a file"},
-      {{"--data", "text:" + directory + "/pipe"}, "is not a file"},
-      {{"--data", "text:/dev/zero"}, "is not a file"},
-      {{"--data", "text:" + file}, "is too short"},
-      {{"--data", "text:"}, "needs a file"},
-      {{"--data", "nothing:x"}, "unknown data"},
-      {{"--out", file}, "--out " + file + ": a directory to write to is needed"},
-      {{"--out", "/dev/full"}, "--out /dev/full"},
-      {{"--out", "/proc/none"}, "--out /proc/none"},
-      {{"--resume"}, "--resume needs --out"},
-      {{"--resume", "--out", directory}, "there is no checkpoint in " + directory},
-  });
-}
-
+  expect_refused({{"train", "--out", "/dev/full"}, "--out /dev/full: a directory to write to"});
+#else
+  GTEST_SKIP() << "train is not in this build";
 #endif
+}
 
 }  // namespace
 }  // namespace thinwire
