@@ -72,13 +72,14 @@ std::string title_of(const TrainFlags& flags, const Group& group) {
 
 // What was said to `compare` and is meant for the runs, as words of `train`.
 std::vector<std::string> words_for_train(const CLI::App& command) {
-  const std::set<std::string> own = {"--strategies", "--out", "--json", "--eval-every"};
+  const std::set<std::string> own = {"strategies", "out", "json", "eval-every"};
   std::vector<std::string> words;
   for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0 || own.contains(option->get_name())) continue;
+    const std::string& name = option->get_lnames().front();
+    if (own.contains(name)) continue;
     const bool takes_value = option->get_expected_max() > 0;
     for (const std::string& value : option->results()) {
-      words.push_back(option->get_name() + (takes_value ? "=" + value : ""));
+      words.push_back("--" + name + (takes_value ? "=" + value : ""));
     }
   }
   return words;

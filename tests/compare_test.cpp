@@ -51,13 +51,17 @@ class CompareCommand : public testing::Test {
       fs::path(testing::TempDir()) / fmt::format("thinwire_compare_command_{}", getpid());
 };
 
-// The baseline has finished when the second run begins.
 TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
-  const Words command = compare({"--steps", "400", "--json"});
+  const Words command =
+      compare({"--transport", "threads", "--steps", "300", "--save-every", "20", "--json"});
   {
     ChildProcess run(command);
-    ASSERT_TRUE(run.wait_for_output("[2/3] topk:density=0.1", kPatience)) << run.describe();
-    ASSERT_TRUE(run.wait_for_output("\nepoch ", kPatience)) << run.describe();
+    const fs::path checkpoint =
+        directory_ / "topk,density=0.1/checkpoints/step-000000000020-model.ck";
+    const auto start = std::chrono::steady_clock::now();
+    while (!fs::exists(checkpoint) && !run.wait(Seconds(0.001))) {
+      ASSERT_LT(std::chrono::steady_clock::now() - start, kPatience) << run.describe();
+    }
     run.signal(SIGINT);
     ASSERT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 130) << run.describe();
@@ -74,6 +78,7 @@ TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
   ASSERT_TRUE(rest.wait(kPatience)) << rest.describe();
   EXPECT_EQ(rest.exit_code(), 0) << rest.describe();
   EXPECT_EQ(rest.err().find("[1/3]"), std::string::npos) << "dense was repeated";
+  EXPECT_TRUE(has(rest.err(), "resuming after step")) << "topk had a checkpoint";
   EXPECT_EQ(fs::last_write_time(directory_ / "dense/run.jsonl"), dense_ended);
   const auto lines = json_lines(rest.out());
   ASSERT_EQ(lines.size(), 3u);
@@ -82,7 +87,7 @@ TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
   EXPECT_EQ(lines[2]["strategy"], "localsgd");
   for (const auto& line : lines) {
     EXPECT_EQ(line["command"], "train");
-    EXPECT_EQ(line["steps"], 400);
+    EXPECT_EQ(line["steps"], 300);
   }
   EXPECT_TRUE(has(contents(directory_ / "report.html"), "3 of 3 strategies"));
   EXPECT_TRUE(has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
@@ -126,7 +131,7 @@ TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
       {{}, "dense; gtopc", "did you mean 'gtopk'"},
       {{}, "dense; gtopk:density=2", "density=2"},
       {{"--strategy", "dense"}, "dense", "did you mean '--strategies'"},
-      {{"--model", "lenett"}, "dense", "did you mean 'lenet'"},
+      {{"--lr", "-1"}, "dense", "--lr: more than 0"},
       {{"--rank", "0", "--world-size", "2", "--master", "127.0.0.1:1"}, "dense", "by itself"},
   };
   for (const auto& [flags, strategies, expected] : kCases) {
