@@ -160,12 +160,14 @@ void CheckpointStore::refuse_other_size() const {
     const auto of = name.rfind("-of-");
     if (!name.ends_with(".ck") || of == std::string::npos) continue;
     const std::string workers = name.substr(of + 4, name.size() - of - 7);
+    if (workers == std::to_string(identity_.workers)) continue;  // of ranks that were faster
     throw ConfigError(fmt::format(
         "--resume: the checkpoints in {} are of {} workers, but this run has {}: resume with as "
         "many as before",
         directory_.string(), workers, identity_.workers));
   }
-  throw ConfigError(fmt::format("--resume: there is no checkpoint in {}", directory_.string()));
+  throw ConfigError(
+      fmt::format("--resume: there is no checkpoint of rank {} in {}", rank_, directory_.string()));
 }
 
 CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {

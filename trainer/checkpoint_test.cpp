@@ -174,6 +174,19 @@ TEST_F(Checkpoints, WhatAKilledProcessWasWritingIsRemoved) {
   }
 }
 
+// Killed while the first checkpoint was written: the files of faster ranks are no other run's.
+TEST_F(Checkpoints, ARankWithoutAnyIsToldSo) {
+  save({10});
+  fs::remove(file(10, "rank-1-of-2"));
+  try {
+    CheckpointStore(directory_, kIdentity, 1).check_resumable();
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("there is no checkpoint of rank 1"), std::string::npos)
+        << error.what();
+  }
+}
+
 // A directory in the place of its file keeps rank 1 from writing it.
 TEST_F(Checkpoints, AStepThatOneRankCannotWriteIsKeptByNone) {
   save({10});

@@ -323,8 +323,8 @@ std::optional<Loss> Membership::leave(Seconds timeout) {
   send({static_cast<std::byte>(Meeting::bye)});
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
-  if (farewell_) return std::nullopt;
-  if (lost_) return lost_;
+  // Whoever hears of a loss now has done its work, and maybe coped with that very loss before.
+  if (farewell_ || lost_) return std::nullopt;
   int missing = 0;
   while (left_.contains(missing)) ++missing;
   lock.unlock();

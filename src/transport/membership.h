@@ -47,7 +47,8 @@ class Membership {
   std::optional<Loss> complain(RollCall::Kind kind, int about, const std::string& text);
 
   // Says farewell and waits until all others did: nobody takes the closing of connections for a
-  // death. Returns who was lost before, or does not answer when the time is over.
+  // death. Returns who does not answer when the time is over. A loss that others announce ends the
+  // wait in peace: this rank has done its work.
   std::optional<Loss> leave(Seconds timeout);
   // Tells everyone that this rank ends by an error.
   void fail(const std::string& reason) noexcept;
