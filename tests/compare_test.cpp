@@ -131,7 +131,7 @@ TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
       {{}, "dense; gtopc", "did you mean 'gtopk'"},
       {{}, "dense; gtopk:density=2", "density=2"},
       {{"--strategy", "dense"}, "dense", "did you mean '--strategies'"},
-      {{"--lr", "-1"}, "dense", "--lr: more than 0"},
+      {{"--lr", "0"}, "dense", "--lr: more than 0"},
       {{"--rank", "0", "--world-size", "2", "--master", "127.0.0.1:1"}, "dense", "by itself"},
   };
   for (const auto& [flags, strategies, expected] : kCases) {
