@@ -29,6 +29,9 @@ CIFAR10 ?= data/cifar10
 results: build  ## the long runs behind docs/results, hours (MNIST=DIR CIFAR10=DIR)
 	@bench/training/scaling.sh
 	@bench/training/convergence.sh "$(MNIST)" "$(CIFAR10)"
+	@bench/training/asynchronous.sh "$(MNIST)" "$(CIFAR10)"
+	@bench/training/server.sh "$(MNIST)"
+	@bench/tables.py
 
 format:  ## rewrite the sources in our style
 	@tools/deps dev && clang-format-14 -i $(SOURCES)
