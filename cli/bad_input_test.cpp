@@ -135,7 +135,7 @@ TEST_F(BadTraining, Files) {
       {{"--out", "/dev/full"}, "--out /dev/full"},
       {{"--out", "/proc/none"}, "--out /proc/none"},
       {{"--resume"}, "--resume needs --out"},
-      {{"--resume", "--out", directory}, "there is no checkpoint in " + directory},
+      {{"--resume", "--out", directory}, "there is no checkpoint of rank 0 in " + directory},
   });
 }
 
