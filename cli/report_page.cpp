@@ -68,12 +68,9 @@ std::vector<std::string> cells(const ComparedRun& run, const Standing& standing)
 
 std::string figures_card(const Comparison& comparison, const Verdict& verdict) {
   std::vector<std::string> names = {
-      "strategy",
-      "accuracy",
-      "time",
-      verdict.target ? fmt::format("to {:.0f} %", 100 * *verdict.target) : "to target",
-      "sooner than dense",
-      "per step"};
+      "strategy", "accuracy",
+      "time",     verdict.target ? fmt::format("to {:.0f} %", 100 * *verdict.target) : "to target",
+      "sooner",   "per step"};
   for (const StepPart& part : step_parts()) names.emplace_back(part.name);
   names.insert(names.end(), {"sent / step", "fewer", "residual", "consensus"});
   std::string out =

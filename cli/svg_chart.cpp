@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "cli/html.h"
 
@@ -144,37 +145,41 @@ std::string end_labels(const LineChart& chart, const Plot& plot, double width) {
   return out;
 }
 
-// Shifts of a label, the smallest first.
+// Where a label might go, from where it should be.
 std::vector<Spot> shifts() {
   constexpr double kReach = 160;
   std::vector<Spot> out;
   for (double x = 0; x <= kReach; x += 8) {
     for (double y = -kReach; y <= kReach; y += kLabelHeight / 2) out.push_back({x, y});
   }
-  std::ranges::stable_sort(out, {}, [](const Spot& s) { return std::hypot(s.x, s.y); });
   return out;
 }
 
 }  // namespace
 
 std::vector<LabelBox> keep_apart(const std::vector<LabelBox>& wanted,
-                                 const std::vector<Spot>& obstacles, double top, double bottom,
+                                 const std::vector<Spot>& lines, double top, double bottom,
                                  double right) {
+  constexpr double kCover = 8;  // one covered spot is as bad as so many pixels of distance
   const std::vector<Spot> tries = shifts();
   std::vector<LabelBox> placed;
   for (const LabelBox& box : wanted) {
-    std::optional<LabelBox> apart, clear;  // from labels; from lines as well
+    LabelBox best = box;
+    double least = std::numeric_limits<double>::max();
     for (const Spot& shift : tries) {
       const LabelBox moved{box.x + shift.x, box.y + shift.y, box.width};
       const bool outside = (shift.x > 0 && moved.x + moved.width > right) ||
                            (shift.y != 0 && (moved.y < top || moved.y > bottom));
-      if (outside || std::ranges::any_of(placed, std::bind_front(collide, moved))) continue;
-      if (!apart) apart = moved;
-      if (std::ranges::any_of(obstacles, std::bind_front(covers, moved))) continue;
-      clear = moved;
-      break;
+      double cost = std::hypot(shift.x, shift.y);
+      if (outside || cost >= least) continue;
+      if (std::ranges::any_of(placed, std::bind_front(collide, moved))) continue;
+      const auto covered = std::ranges::count_if(lines, std::bind_front(covers, moved));
+      cost += kCover * static_cast<double>(covered);
+      if (cost >= least) continue;
+      least = cost;
+      best = moved;
     }
-    placed.push_back(clear ? *clear : apart.value_or(box));
+    placed.push_back(best);
   }
   return placed;
 }

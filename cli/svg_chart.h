@@ -75,11 +75,11 @@ struct LabelBox {
 struct Spot {
   double x = 0, y = 0;
 };
-// Where labels stand that should be at `wanted`: each as near as possible, moved right, up or down
-// until it covers no other label and no obstacle; other labels alone if there is no such place.
-// None crosses `right`, nor, if it moves, `top` or `bottom`.
+// Where labels stand that should be at `wanted`: moved right, up or down so that none covers
+// another, not far, and over few of the spots, where lines are. None crosses `right`, nor, if it
+// moves, `top` or `bottom`.
 std::vector<LabelBox> keep_apart(const std::vector<LabelBox>& wanted,
-                                 const std::vector<Spot>& obstacles, double top, double bottom,
+                                 const std::vector<Spot>& lines, double top, double bottom,
                                  double right);
 
 inline constexpr double kLabelHeight = 14;

@@ -68,6 +68,24 @@ std::string bytes_text(double fewer) {
   return "as many bytes";
 }
 
+// What makes the times doubtful; empty if nothing does.
+std::string doubt(const Comparison& comparison) {
+  const ComparedRun *quick = nullptr, *slow = nullptr;
+  const auto computing = [](const ComparedRun& run) { return run.per_step(run.compute); };
+  for (const ComparedRun& run : comparison.runs) {
+    if (!run.finished()) continue;
+    if (quick == nullptr || computing(run) < computing(*quick)) quick = &run;
+    if (slow == nullptr || computing(run) > computing(*slow)) slow = &run;
+  }
+  if (quick == nullptr || computing(*slow) <= kUnsteadyComputing * computing(*quick)) return {};
+  return fmt::format(
+      "Do not trust the times: computing a step took {} with {} and {} with {}, though it is the "
+      "same work. The machine was busy, or has too few cores for the workers. `--transport sim "
+      "--step-time S` leaves that out.",
+      readable_time(Seconds(computing(*quick))), quick->strategy,
+      readable_time(Seconds(computing(*slow))), slow->strategy);
+}
+
 std::string headline(const Comparison& comparison, const Verdict& verdict,
                      const ComparedRun& baseline) {
   if (verdict.winner) {
@@ -145,6 +163,9 @@ std::vector<std::string> caveats(const Comparison& comparison) {
                        ? "All times are simulated."
                        : "The workers shared the cores of one machine: on machines of their own "
                          "computing takes less time, and the network weighs more.");
+  if (const std::string reason = doubt(comparison); !reason.empty()) {
+    out.insert(out.begin(), reason);
+  }
   return out;
 }
 
@@ -169,6 +190,7 @@ Verdict judge(const Comparison& comparison) {
         sentence(comparison.runs[i], verdict.standings[i], verdict, *baseline));
   }
   verdict.headline = headline(comparison, verdict, *baseline);
+  if (!doubt(comparison).empty()) verdict.headline += " The times are doubtful.";
   verdict.caveats = caveats(comparison);
   return verdict;
 }

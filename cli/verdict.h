@@ -15,6 +15,10 @@ inline constexpr double kSameAccuracy = 0.005;
 // Times closer than this are the same: machines are not steadier.
 inline constexpr double kSameTime = 0.05;
 
+// All runs compute the same. If a step of one takes so many times as long as of another, times tell
+// more about the machine than about the strategies.
+inline constexpr double kUnsteadyComputing = 3;
+
 // The strategy that all others are measured against.
 inline constexpr std::string_view kBaseline = "dense";
 

@@ -86,6 +86,18 @@ TEST(Verdict, FailedRunsAreNamedWithTheirReason) {
   EXPECT_EQ(verdict.sentences[1], "lasgd has no result: a model is not finite");
 }
 
+TEST(Verdict, DoubtsTimesOfABusyMachine) {
+  ComparedRun calm = run_of("dense", 0.9, 10), busy = run_of("qsgd", 0.9, 40);
+  calm.steps = busy.steps = 100;
+  calm.compute = 5;
+  busy.compute = 14;
+  EXPECT_FALSE(has(judge(comparison_of({calm, busy})).headline, "doubtful"));
+  busy.compute = 16;
+  const Verdict verdict = judge(comparison_of({calm, busy}));
+  EXPECT_TRUE(has(verdict.headline, "The times are doubtful."));
+  EXPECT_TRUE(has(verdict.caveats.front(), "50 ms with dense and 160 ms with qsgd"));
+}
+
 TEST(Verdict, WhoDivergesDoesNotWin) {
   ComparedRun diverged = run_of("powersgd", 0.9, 1);
   diverged.diverged = true;
