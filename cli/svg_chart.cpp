@@ -147,10 +147,10 @@ std::string end_labels(const LineChart& chart, const Plot& plot, double width) {
 
 // Where a label might go, from where it should be.
 std::vector<Spot> shifts() {
-  constexpr double kReach = 160;
+  constexpr int kSteps = 22;
   std::vector<Spot> out;
-  for (double x = 0; x <= kReach; x += 8) {
-    for (double y = -kReach; y <= kReach; y += kLabelHeight / 2) out.push_back({x, y});
+  for (int x = 0; x <= kSteps; ++x) {
+    for (int y = -kSteps; y <= kSteps; ++y) out.push_back({8.0 * x, kLabelHeight / 2 * y});
   }
   return out;
 }
