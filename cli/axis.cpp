@@ -42,15 +42,25 @@ Axis Axis::logarithmic(double low, double high) {
   const double tiny = std::numeric_limits<double>::min();
   low = std::max(low, tiny);
   high = std::max(high, low);
-  const bool few = high / low < 100;  // then there is room between the powers of ten
   std::vector<double> all;
   for (double exponent = std::floor(std::log10(low)); exponent <= std::ceil(std::log10(high)) + 1;
        ++exponent) {
     const double power = std::pow(10, exponent);
-    all.push_back(power);
-    if (few) all.insert(all.end(), {2 * power, 5 * power});
+    all.insert(all.end(), {power, 2 * power, 5 * power});
   }
-  return {Scale::logarithmic, enclosing(all, low, high)};
+  std::vector<double> ticks = enclosing(all, low, high);
+  // Where there are many powers of ten, between the ends they alone are ticks.
+  constexpr std::size_t kManyTicks = 8;
+  if (ticks.size() > kManyTicks) {
+    const auto is_power = [](double tick) {
+      const double exponent = std::log10(tick);
+      return std::abs(exponent - std::round(exponent)) < 1e-9;
+    };
+    const auto odd = std::remove_if(ticks.begin() + 1, ticks.end() - 1,
+                                    [&](double tick) { return !is_power(tick); });
+    ticks.erase(odd, ticks.end() - 1);
+  }
+  return {Scale::logarithmic, std::move(ticks)};
 }
 
 Axis Axis::fitting(std::span<const double> values) {

@@ -17,6 +17,12 @@ constexpr double kLetterWidth = 7.3;  // at 12 px, on average and a little more
 
 double text_width(std::string_view text) { return kLetterWidth * static_cast<double>(text.size()); }
 
+// As much of a name as there is room for.
+std::string shortened(const std::string& text, double room) {
+  const auto letters = static_cast<std::size_t>(std::max(1.0, room / kLetterWidth));
+  return text.size() <= letters ? text : text.substr(0, letters - 1) + "…";
+}
+
 // Where values are drawn, in pixels of the whole picture.
 struct Plot {
   double left, top, right, bottom;
@@ -215,7 +221,7 @@ std::string draw(const BarChart& chart, double width) {
     label_room = std::max(label_room, text_width(row.label));
     value_room = std::max(value_room, text_width(row.value));
   }
-  label_room = std::min(label_room, width / 3);
+  label_room = std::min(label_room, 0.42 * width);
   const double height = 8 + kRowHeight * static_cast<double>(chart.rows.size()) + 46;
   const Plot plot{label_room + 10, 8, width - value_room - 12, height - 46};
   std::string out =
@@ -223,7 +229,7 @@ std::string draw(const BarChart& chart, double width) {
   for (std::size_t i = 0; i < chart.rows.size(); ++i) {
     const BarRow& row = chart.rows[i];
     const double top = plot.top + kRowHeight * static_cast<double>(i) + 5;
-    out += words(plot.left - 8, top + 12, "tick end", row.label);
+    out += words(plot.left - 8, top + 12, "tick end", shortened(row.label, label_room));
     double sum = 0, x = plot.left;
     for (const BarPart& part : row.parts) {
       sum += part.value;

@@ -43,6 +43,7 @@ RC_GTEST_PROP(Axis, KeepsOrderAndHoldsItsValues, ()) {
 TEST(Axis, TicksAreRound) {
   EXPECT_EQ(Axis::linear(0, 9.3).ticks(), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   EXPECT_EQ(Axis::logarithmic(3, 40).ticks(), (std::vector<double>{2, 5, 10, 20, 50}));
+  EXPECT_EQ(Axis::logarithmic(3, 4000).ticks(), (std::vector<double>{2, 10, 100, 1000, 5000}));
   EXPECT_EQ(Axis::of_accuracy(std::vector<double>{0.6, 0.985}).ticks(),
             (std::vector<double>{0.5, 0.8, 0.9, 0.95, 0.98, 0.99}));
 }
@@ -107,6 +108,19 @@ TEST(Chart, HasTitleDescriptionAndValues) {
         ">accuracy<", "<title>last</title>", ">dense</text>", "class=\"mark\""}) {
     EXPECT_TRUE(has(svg, part));
   }
+}
+
+TEST(Chart, ShortensNamesThatDoNotFit) {
+  const std::string name = "gtopk:density=0.01,momentum=plain,shape=tree,values=fp32";
+  const BarChart chart{{"id", "Title", "What it shows"},
+                       "bytes",
+                       Axis::linear(0, 1),
+                       [](double value) { return std::to_string(value); },
+                       {{name, {{"s1", 1, name}}, "1 B"}}};
+  const std::string svg = draw(chart, 340);
+  EXPECT_TRUE(has(svg, "…</text>"));
+  EXPECT_TRUE(has(svg, "<title>" + name + "</title>"));
+  EXPECT_EQ(svg.find(name + "</text>"), std::string::npos);
 }
 
 TEST(Chart, EscapesWhatItIsGiven) {
