@@ -20,7 +20,8 @@ run() {
   echo "== $model, $workers workers, seed $seed, $strategy" >&2
   local line
   line=$("$thinwire" train --model "$model" --data "$data" --workers "$workers" --seed "$seed" \
-    --strategy "$strategy" --transport threads --json "$@" | tail -n 1)
+    --strategy "$strategy" --transport threads --json "$@" | tail -n 1) ||
+    { echo "convergence.sh: $strategy diverged, or failed: see above" >&2 && return; }
   # The directory of the data is this machine's business.
   line=${line//"$data"/"${data%%:*}"}
   echo "{$key,${line#\{}" >>"$results"
