@@ -34,7 +34,7 @@ LineChart accuracy_over(double TestPoint::*quantity, const Comparison& compariso
   std::vector<ChartLine> lines;
   for (const ComparedRun& run : comparison.runs) {
     if (run.tests.empty()) continue;
-    ChartLine line{run.strategy, colour_of(comparison, run), {}};
+    ChartLine line{run.strategy, series_of(comparison, run), {}};
     for (const TestPoint& test : run.tests) {
       places.push_back(test.*quantity);
       accuracies.push_back(test.accuracy);
@@ -53,7 +53,7 @@ LineChart accuracy_over(double TestPoint::*quantity, const Comparison& compariso
 // A row with one bar in the colour of its run.
 BarRow single_bar(const Comparison& comparison, const ComparedRun& run, double value,
                   const std::string& text, std::string_view meaning) {
-  const std::string colour = fmt::format("s{}", colour_of(comparison, run) % kSeriesColours);
+  const std::string colour = series_class(series_of(comparison, run));
   return {
       run.strategy, {{colour, value, fmt::format("{}: {} {}", run.strategy, meaning, text)}}, text};
 }
@@ -62,14 +62,14 @@ BarRow single_bar(const Comparison& comparison, const ComparedRun& run, double v
 
 std::span<const StepPart> step_parts() { return kStepParts; }
 
-int colour_of(const Comparison& comparison, const ComparedRun& run) {
+int series_of(const Comparison& comparison, const ComparedRun& run) {
   if (run.strategy == kBaseline) return 0;
-  int colour = 1;
+  int series = 1;
   for (const ComparedRun& other : comparison.runs) {
     if (other.strategy == run.strategy) break;
-    colour += other.strategy != kBaseline;
+    series += other.strategy != kBaseline;
   }
-  return colour;
+  return series;
 }
 
 LineChart accuracy_over_time(const Comparison& comparison, const Verdict& verdict) {
@@ -97,7 +97,7 @@ LineChart residuals_over_steps(const Comparison& comparison) {
   std::vector<ChartLine> lines;
   for (const ComparedRun& run : comparison.runs) {
     if (run.residuals.empty()) continue;
-    ChartLine line{run.strategy, colour_of(comparison, run), {}};
+    ChartLine line{run.strategy, series_of(comparison, run), {}};
     for (const ResidualPoint& point : run.residuals) {
       if (!(point.ratio > 0)) continue;
       steps.push_back(static_cast<double>(point.step));

@@ -24,7 +24,7 @@ BarChart parts_of_a_step(const Comparison& comparison);
 BarChart bytes_per_step(const Comparison& comparison);
 BarChart consensus_distances(const Comparison& comparison);  // no rows: nobody drifted
 
-// The colour of a run, the same in every chart; the baseline has the first.
-int colour_of(const Comparison& comparison, const ComparedRun& run);
+// The number of a run among the series, the same in every chart; the baseline is the first.
+int series_of(const Comparison& comparison, const ComparedRun& run);
 
 }  // namespace thinwire::cli

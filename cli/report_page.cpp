@@ -23,7 +23,7 @@ std::string swatch(std::string_view css_class) {
 }
 
 std::string series_swatch(const Comparison& comparison, const ComparedRun& run) {
-  return swatch(fmt::format("s{}", colour_of(comparison, run) % kSeriesColours));
+  return swatch(series_class(series_of(comparison, run)));
 }
 
 // No line ends between a number and its percent sign.

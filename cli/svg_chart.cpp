@@ -55,10 +55,6 @@ std::string segment(double x1, double y1, double x2, double y2, std::string_view
       y2, css_class);
 }
 
-std::string series_class(int colour) {
-  return fmt::format("s{}{}", colour % kSeriesColours, colour >= kSeriesColours ? " dash" : "");
-}
-
 // Ticks along the bottom, of which those are named that do not run into their neighbours.
 std::string bottom_axis(const Plot& plot, const Axis& axis, const ValueText& text,
                         const std::string& label) {
@@ -141,7 +137,7 @@ std::string end_labels(const LineChart& chart, const Plot& plot, double width) {
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const ChartLine& line = chart.lines[i];
     const double x = plot.x(chart.x, line.points.back().x);
-    out += fmt::format("<g class=\"series {}\" data-series=\"{}\">", series_class(line.colour),
+    out += fmt::format("<g class=\"series {}\" data-series=\"{}\">", series_class(line.series),
                        html_escaped(line.label));
     if (std::hypot(boxes[i].x - wanted[i].x, boxes[i].y - wanted[i].y) > kLabelHeight) {
       out += segment(x + 3, wanted[i].y, boxes[i].x - 2, boxes[i].y, "thread");
@@ -162,6 +158,12 @@ std::vector<Spot> shifts() {
 }
 
 }  // namespace
+
+std::string series_class(int series) {
+  constexpr int kColours = 8;  // s1 ... s8, besides s0
+  if (series == 0) return "s0";
+  return fmt::format("s{}{}", 1 + (series - 1) % kColours, series > kColours ? " dash" : "");
+}
 
 std::vector<LabelBox> keep_apart(const std::vector<LabelBox>& wanted,
                                  const std::vector<Spot>& lines, double top, double bottom,
@@ -207,7 +209,7 @@ std::string draw(const LineChart& chart, double width) {
   }
   for (const ChartLine& line : chart.lines) {
     out +=
-        fmt::format("<g class=\"series {}\" data-series=\"{}\">{}</g>\n", series_class(line.colour),
+        fmt::format("<g class=\"series {}\" data-series=\"{}\">{}</g>\n", series_class(line.series),
                     html_escaped(line.label), path(line, chart, plot));
   }
   if (labelled) out += end_labels(chart, plot, width);

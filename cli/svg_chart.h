@@ -11,8 +11,9 @@
 
 namespace thinwire::cli {
 
-// Colours of the style sheet, s0 ...; lines beyond them are dashed, and begin anew.
-inline constexpr int kSeriesColours = 9;
+// The class of a series in the style sheet. The first, of what others are measured against, has a
+// colour of its own; those beyond the last colour begin anew with the second, dashed.
+std::string series_class(int series);
 
 // How a value is written at a tick, with its unit.
 using ValueText = std::function<std::string(double)>;
@@ -30,7 +31,7 @@ struct ChartPoint {
 
 struct ChartLine {
   std::string label;
-  int colour = 0;
+  int series = 0;
   std::vector<ChartPoint> points;
 };
 

@@ -110,6 +110,12 @@ TEST(Chart, HasTitleDescriptionAndValues) {
   }
 }
 
+TEST(Chart, OnlyTheBaselineHasItsColour) {
+  EXPECT_EQ(series_class(0), "s0");
+  EXPECT_EQ(series_class(8), "s8");
+  EXPECT_EQ(series_class(9), "s1 dash");
+}
+
 TEST(Chart, ShortensNamesThatDoNotFit) {
   const std::string name = "gtopk:density=0.01,momentum=plain,shape=tree,values=fp32";
   const BarChart chart{{"id", "Title", "What it shows"},
