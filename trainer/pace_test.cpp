@@ -72,8 +72,8 @@ TEST(Pace, TestsCostNeitherTimeNorBytes) {
     const TrainResult without = run(options, 3, "sim").result;
     options.eval_every = 4;
     const TrainResult with = run(options, 3, "sim").result;
-    // Counted, nine tests would take a fifteenth more: the models travel. Workers that have just met
-    // wait a little less for each other afterwards.
+    // Counted, nine tests would take a fifteenth more: the models travel. Workers that have just
+    // met wait a little less for each other afterwards.
     EXPECT_NEAR(with.total / without.total, 1, 0.01) << spec;
     // What is left are the sums that make up nine tests, a few numbers each.
     EXPECT_LT(with.bytes_sent - without.bytes_sent, 9 * 3 * 1024) << spec;

@@ -23,7 +23,7 @@ struct JoinOptions {
   std::uint16_t master_port = 29500;
   // A listening socket that rank 0 inherited, which spares the search for a free port; -1: none.
   int master_socket = -1;
-  std::string interface;           // empty: the one that routes to the master
+  std::string interface;  // empty: the one that routes to the master
   // A secret that the ranks of `gloo` prove to each other when they join. May be empty only if the
   // master is on loopback, where other machines cannot come.
   std::string token;

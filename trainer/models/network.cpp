@@ -11,7 +11,8 @@
 
 namespace thinwire::trainer {
 
-#define TW_MODEL(word, published, help) std::shared_ptr<Network> make_##word(const ExampleShape& shape);
+#define TW_MODEL(word, published, help) \
+  std::shared_ptr<Network> make_##word(const ExampleShape& shape);
 #include "trainer/models/list.inc"
 #undef TW_MODEL
 
