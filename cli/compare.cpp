@@ -3,16 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include "cli/command.h"
 #include "cli/compare_progress.h"
 #include "cli/comparison_store.h"
-#include "cli/contenders.h"
 #include "cli/help.h"
 #include "cli/launcher.h"
 #include "cli/report_page.h"
+#include "cli/strategy_list.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
 
@@ -233,6 +234,13 @@ class Compare {
   std::optional<ComparisonStore> store_;
 };
 
+std::vector<std::string> beside_the_baseline(std::vector<std::string> strategies) {
+  if (std::ranges::find(strategies, kBaseline) == strategies.end()) {
+    strategies.insert(strategies.begin(), std::string(kBaseline));
+  }
+  return strategies;
+}
+
 }  // namespace
 
 void add_compare(CLI::App& root, Invocation& invocation) {
@@ -257,7 +265,7 @@ void add_compare(CLI::App& root, Invocation& invocation) {
   command->add_flag("--json", flags->train.json, "a JSON object per strategy instead of the table");
   command->callback([&invocation, flags, command] {
     invocation.action = [&invocation, flags, command] {
-      const auto strategies = parse_contenders(flags->strategies);
+      const auto strategies = beside_the_baseline(parse_strategies(flags->strategies));
       return Compare(flags->train, strategies, *command, invocation).run();
     };
   });

@@ -11,8 +11,8 @@
 
 #include "cli/compare_progress.h"
 #include "cli/comparison_store.h"
-#include "cli/contenders.h"
 #include "cli/report_page.h"
+#include "cli/strategy_list.h"
 #include "tests/expect.h"
 #include "thinwire/error.h"
 
@@ -22,12 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-TEST(Contenders, AreCheckedAndFollowTheBaseline) {
-  EXPECT_EQ(parse_contenders("gtopk; qsgd:bits=2 ;"), (Words{"dense", "gtopk", "qsgd:bits=2"}));
-  EXPECT_EQ(parse_contenders("topk;dense"), (Words{"topk", "dense"}));
-  EXPECT_EQ(parse_contenders("gtopk:shape=tree,density=0.01")[1], "gtopk:density=0.01,shape=tree");
+TEST(StrategyList, IsCheckedAndKeepsItsOrder) {
+  EXPECT_EQ(parse_strategies("gtopk; qsgd:bits=2 ;"), (Words{"gtopk", "qsgd:bits=2"}));
+  EXPECT_EQ(parse_strategies("topk;dense"), (Words{"topk", "dense"}));
+  EXPECT_EQ(parse_strategies("gtopk:shape=tree,density=0.01")[0], "gtopk:density=0.01,shape=tree");
   const auto refusal = [](const char* text) {
-    return std::string(must_throw<ConfigError>([&] { parse_contenders(text); }).what());
+    return std::string(must_throw<ConfigError>([&] { parse_strategies(text); }).what());
   };
   EXPECT_TRUE(has(refusal("dense; gtopc"), "did you mean 'gtopk'"));
   EXPECT_TRUE(has(refusal("dense; gtopk:densty=1"), "densty"));

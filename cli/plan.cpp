@@ -12,6 +12,7 @@
 #include "cli/numel.h"
 #include "cli/plan_report.h"
 #include "cli/ranges.h"
+#include "cli/strategy_list.h"
 #include "thinwire/engines.h"
 #include "thinwire/error.h"
 #ifdef THINWIRE_TRAINER
@@ -59,28 +60,9 @@ std::vector<int> parse_workers(std::string_view text) {
   return out;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
-// Each in its one text form; all of this build if none was named.
-std::vector<std::string> parse_strategies(std::string_view text) {
+std::vector<std::string> all_strategies() {
   std::vector<std::string> out;
-  if (text.empty()) {
-    for (const Entry<Strategy>& entry : strategies()) out.emplace_back(entry.name);
-    return out;
-  }
-  for (const std::string_view word : split(text, ';')) {
-    if (trimmed(word).empty()) continue;
-    const std::string spec = Spec::parse(trimmed(word)).str();
-    make_strategy(spec);
-    if (std::ranges::find(out, spec) == out.end()) out.push_back(spec);
-  }
-  if (out.empty()) {
-    throw ConfigError("--strategies: at least one is needed, such as \"dense; gtopk\"");
-  }
+  for (const Entry<Strategy>& entry : strategies()) out.emplace_back(entry.name);
   return out;
 }
 
@@ -120,7 +102,8 @@ PlanSetting read(const PlanFlags& flags) {
   PlanSetting setting;
   setting.model = flags.model;
   setting.workers = parse_workers(flags.workers);
-  setting.strategies = parse_strategies(flags.strategies);
+  setting.strategies =
+      flags.strategies.empty() ? all_strategies() : parse_strategies(flags.strategies);
   setting.workload.network = Network::parse(flags.network);
   if (!flags.step_time.empty()) {
     setting.workload.step_time = parse_duration("--step-time", flags.step_time);

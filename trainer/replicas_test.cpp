@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "thinwire/collective.h"
-#include "trainer/compute_threads.h"
+#include "trainer/computing.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
@@ -33,7 +33,7 @@ std::vector<float> mean_in_ring_order(const std::vector<std::vector<float>>& par
 // One worker that computes the gradients of all parts of the global batch by itself. Returns the
 // losses of part 0.
 std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
-  set_compute_threads(1);  // as in train()
+  prepare_computing();  // as in train()
   const ExampleShape shape = digits().train->shape();
   const auto network = make_network(options.model, shape, options.seed);
   FlatModel model(*network);

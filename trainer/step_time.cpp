@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "thinwire/stats.h"
-#include "trainer/compute_threads.h"
+#include "trainer/computing.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
 #include "trainer/models/network.h"
@@ -87,7 +87,7 @@ std::size_t parameters_of(std::string_view model) {
 }
 
 StepTime measure_step(std::string_view model, std::size_t batch) {
-  set_compute_threads(1);
+  prepare_computing();
   Bench bench(model);
   bench.step(kFewest);  // the first one allocates
   const double per_example = bench.step(kFewest) / static_cast<double>(kFewest);

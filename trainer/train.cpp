@@ -7,7 +7,7 @@
 
 #include "thinwire/collective.h"
 #include "trainer/checkpoint.h"
-#include "trainer/compute_threads.h"
+#include "trainer/computing.h"
 #include "trainer/counters.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
@@ -361,7 +361,7 @@ class Run {
 TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& data,
                   const Observer& observer) {
   // One thread per worker: several workers usually share a machine.
-  set_compute_threads(1);
+  prepare_computing();
   return Run(wire, options, data, observer).run();
 }
 

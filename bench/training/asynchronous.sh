@@ -67,7 +67,7 @@ if wanted traffic; then
 fi
 if wanted time; then
   for network in 1gbit,0.1ms 100mbit,0.1ms; do
-    lenet 8 --transport sim --network "$network" --step-time 0.02 --eval-every 47
+    lenet 8 --transport sim --network "$network" --step-time 0.02 --eval-every 94
     group="lenet time $network sim 8"
     run "$group" dense 1 "${command[@]}" --lr "$dense_rate"
     three_gossips "$group" 1 "${command[@]}" --lr "$own_rate"
@@ -79,7 +79,7 @@ four() {  # GROUP COMMAND...
 }
 if wanted speed; then
   for workers in 8 16; do
-    lenet "$workers" --transport sim --network 1gbit,0.1ms --step-time 0.02 --eval-every 47
+    lenet "$workers" --transport sim --network 1gbit,0.1ms --step-time 0.02 --eval-every 94
     four "lenet equal sim $workers" "${command[@]}"
     four "lenet slow sim $workers" "${command[@]}" --slow 0:3
   done

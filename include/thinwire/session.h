@@ -76,6 +76,7 @@ class Session {
   StepContext context(ModelView model) {
     return {step_, model, wire_, stats_, false, options_.run, &options_.log, 0, 0};
   }
+  void tell_skipped(const std::string& why) const;
 
   Transport& wire_;
   SessionOptions options_;

@@ -84,20 +84,23 @@ bool Session::after_backward(ModelView model) {
   if (++skipped_in_a_row_ == kHopeless) {
     throw Error(
         fmt::format("rank {}: the gradients of {} steps in a row, up to step {}, are not finite: "
-                    "the model itself "
-                    "is lost. Start again with a smaller learning rate or a warm-up, or from a "
-                    "checkpoint before.",
+                    "the model itself is lost. Start again with a smaller learning rate or a "
+                    "warm-up, or from a checkpoint before.",
                     wire_.rank(), kHopeless, step_));
   }
-  // Where one is not finite, hundreds often follow: the 1st, 2nd, 4th, 8th, ... are told.
-  if (options_.log && std::has_single_bit(stats_.skipped_steps)) {
-    const bool everywhere = pace() == Pace::lockstep;
-    options_.log(LogLevel::warning,
-                 fmt::format("{}; the step is skipped on {} ({} so far)", text,
-                             everywhere ? "all ranks" : fmt::format("rank {}", wire_.rank()),
-                             stats_.skipped_steps));
-  }
+  tell_skipped(text);
   return false;
+}
+
+// Where one is not finite, hundreds often follow: the 1st, 2nd, 4th, 8th, ... are told.
+void Session::tell_skipped(const std::string& why) const {
+  const bool everywhere = pace() == Pace::lockstep;
+  if (!options_.log || (everywhere && wire_.rank() != 0)) return;
+  if (!std::has_single_bit(stats_.skipped_steps)) return;
+  options_.log(LogLevel::warning,
+               fmt::format("{}; the step is skipped on {} ({} so far)", why,
+                           everywhere ? "all ranks" : fmt::format("rank {}", wire_.rank()),
+                           stats_.skipped_steps));
 }
 
 void Session::after_step(ModelView model, const StepTaken& taken) {

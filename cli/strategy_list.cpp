@@ -1,10 +1,9 @@
-#include "cli/contenders.h"
+#include "cli/strategy_list.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/verdict.h"
 #include "thinwire/error.h"
 #include "thinwire/spec.h"
 #include "thinwire/strategy.h"
@@ -21,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-std::vector<std::string> parse_contenders(std::string_view text) {
+std::vector<std::string> parse_strategies(std::string_view text) {
   std::vector<std::string> out;
   while (!text.empty()) {
     const auto end = std::min(text.find(';'), text.size());
@@ -38,7 +37,6 @@ std::vector<std::string> parse_contenders(std::string_view text) {
   if (out.empty()) {
     throw ConfigError("--strategies: at least one is needed, such as \"gtopk; qsgd:bits=2\"");
   }
-  if (std::ranges::find(out, kBaseline) == out.end()) out.emplace(out.begin(), kBaseline);
   return out;
 }
 
