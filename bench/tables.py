@@ -97,8 +97,20 @@ def seeds(record):
     return int(re.search(r" seed (\d+)", record["run"]).group(1))
 
 
+def at_rate(run):
+    """The learning rate, if it is not that of the table."""
+    found = re.search(r" (lr [0-9.]+) seed", run["run"])
+    return f", {found.group(1)}" if found else ""
+
+
+def lost(run):
+    """Whether the model became infinite; such a run ends, or it goes on with the accuracy of guessing."""
+    return run.get("diverged", False) or run["accuracy"] < 0.11
+
+
 def lenet(strategies, workers=(4,)):
-    wanted = [line for line in lines("convergence") if line["model"] == "lenet" and line["workers"] in workers]
+    wanted = [{**line, "strategy": line["strategy"] + at_rate(line)} for line in lines("convergence")
+              if line["model"] == "lenet" and line["workers"] in workers]
     groups = by(wanted, "workers", "strategy")
     rows = []
     for size in workers:
@@ -107,11 +119,15 @@ def lenet(strategies, workers=(4,)):
             group = sorted(groups.get((size, strategy), []), key=seeds)
             if not group or not dense:
                 continue
-            accuracies = [run["accuracy"] for run in group]
-            sent = statistics.mean(run["bytes_per_worker_step"] for run in group)
+            ended = [run for run in group if not lost(run)]
+            cells = ["diverged" if lost(run) else percent(run["accuracy"]) for run in group]
+            row = [strategy, size, *cells, *[""] * (3 - len(cells))]
+            if len(ended) < len(group):
+                rows.append([*row, "", "", ""])
+                continue
+            sent = statistics.mean(run["bytes_per_worker_step"] for run in ended)
             whole = statistics.mean(run["bytes_per_worker_step"] for run in dense)
-            rows.append([f"{strategy}", size, *[percent(a) for a in accuracies], *[""] * (3 - len(accuracies)),
-                         percent(statistics.mean(accuracies)), count(sent), factor(whole / sent)])
+            rows.append([*row, percent(statistics.mean(run["accuracy"] for run in ended)), count(sent), factor(whole / sent)])
     return rows and markdown(["strategy", "workers", "seed 1", "2", "3", "mean", "bytes per worker and step", "fewer than dense"], rows)
 
 
@@ -124,7 +140,8 @@ def sparse_lenet():
 @table
 def quantized_lenet():
     return lenet(["dense", "dense:dtype=bf16", "qsgd:bits=2", "qsgd", "qsgd:bits=6", "qsgd:scales=2+6", "qsgd:bits=2,bucket=whole",
-                  "qsgd:bucket=whole", "qsgd:scales=2+6,bucket=whole", "grandk", "powersgd", "powersgd:rank=2", "powersgd:rank=4"])
+                  "qsgd:bucket=whole", "qsgd:scales=2+6,bucket=whole", "grandk", "powersgd", "powersgd:rank=2", "powersgd:rank=4",
+                  "dense, lr 0.02", "powersgd, lr 0.02"])
 
 
 def resnet20(strategies):
@@ -222,6 +239,54 @@ def throughput(run, slow):
         return ""
     alone = (run["workers"] - (2 / 3 if slow else 0)) * (128 / run["workers"]) / 0.02
     return f"{100 * run['samples'] / run['seconds'] / alone:.1f} %"
+
+
+# --- The parameter server.
+
+
+def server_runs(group, density):
+    """Runs of a group of bench/training/server.sh by strategy, without the density that all of them share."""
+    wanted = [{"name": run["strategy"].replace(f"density={density}", "").replace(":,", ":").rstrip(":"), **run}
+              for run in lines("server") if run["run"].startswith(group + " seed") and f"density={density}" in run["strategy"]]
+    return by(wanted, "name")
+
+
+def server(group):
+    rows = []
+    for density in ("0.01", "0.001"):
+        runs = server_runs(group, density)
+        plain = runs.get(("ps:select=magnitude",), [])
+        if not plain:
+            continue
+        mean = lambda found, read: statistics.mean(read(run) for run in found)
+        accuracy_of_topk = mean(runs.get(("topk",), plain), lambda run: run["accuracy"])
+        down_of_plain = mean(plain, lambda run: run["detail"]["bytes_down"])
+        for (name,), found in runs.items():
+            served = "bytes_down" in found[0]["detail"]
+            detail = lambda key: mean(found, lambda run: run["detail"][key])
+            accuracy = mean(found, lambda run: run["accuracy"])
+            rows.append([density, name, f"{detail('union_over_k'):.2f}" if served else "", count(detail("bytes_up")) if served else "",
+                         count(detail("bytes_down")) if served else "",
+                         f"{100 * (detail('bytes_down') / down_of_plain - 1):+.0f} %" if served else "",
+                         seconds(mean(found, lambda run: run["seconds"] / run["steps"])), " ".join(percent(run["accuracy"]) for run in sorted(found, key=seeds)),
+                         f"{100 * (accuracy - accuracy_of_topk):+.2f}"])
+    return rows and markdown(["density", "strategy", "union / k", "bytes up per step", "bytes down per step", "down, against magnitude", "time per step",
+                              "accuracy of the seeds", "against topk, points"], rows)
+
+
+@table
+def server_sim():
+    return server("sim 8 workers")
+
+
+@table
+def server_training_netlab():
+    return server("netlab 4 workers")
+
+
+@table
+def server_netlab():
+    return netlab("server-netlab")
 
 
 # --- Pages.

@@ -11,32 +11,45 @@ thinwire=${THINWIRE-build/thinwire}
 results=bench/results/convergence.jsonl
 touch "$results"
 
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# A run whose model became infinite is a result, too; one that failed otherwise ends all.
+diverged() {  # KEY MODEL WORKERS STRATEGY
+  grep -q 'the model itself is lost' "$scratch/log" || exit 1
+  echo "{$1,\"model\":\"$2\",\"workers\":$3,\"strategy\":\"$4\",\"diverged\":true}" >>"$results"
+}
+
 # run MODEL DATA WORKERS SEED STRATEGY OPTION...
 run() {
   local model=$1 data=$2 workers=$3 seed=$4 strategy=$5
   shift 5
-  local key="\"run\":\"$model $workers workers seed $seed $strategy\""
+  local key="\"run\":\"$model $workers workers${lr_label-} seed $seed $strategy\""
   grep -qF "$key" "$results" && return
   echo "== $model, $workers workers, seed $seed, $strategy" >&2
+  { "$thinwire" train --model "$model" --data "$data" --workers "$workers" --seed "$seed" \
+    --strategy "$strategy" --transport threads --json "$@" 2>&1 >&3 | tee "$scratch/log" >&2; } 3>"$scratch/out" ||
+    { diverged "$key" "$model" "$workers" "$strategy" && return; }
   local line
-  line=$("$thinwire" train --model "$model" --data "$data" --workers "$workers" --seed "$seed" \
-    --strategy "$strategy" --transport threads --json "$@" | tail -n 1) ||
-    { echo "convergence.sh: $strategy diverged, or failed: see above" >&2 && return; }
+  line=$(tail -n 1 "$scratch/out")
   # The directory of the data is this machine's business.
   line=${line//"$data"/"${data%%:*}"}
   echo "{$key,${line#\{}" >>"$results"
 }
 
-lenet() {  # WORKERS STRATEGY...
-  local workers=$1 seed strategy
-  shift
+lenet_at() {  # RATE WORKERS STRATEGY...
+  local rate=$1 workers=$2 seed strategy
+  shift 2
   for seed in 1 2 3; do
     for strategy in "$@"; do
       run lenet "mnist:$mnist" "$workers" "$seed" "$strategy" --epochs 3 --batch $((128 / workers)) \
-        --lr 0.05 --momentum 0.9 --lr-schedule cosine
+        --lr "$rate" --momentum 0.9 --lr-schedule cosine
     done
   done
 }
+lenet() { lenet_at 0.05 "$@"; }  # WORKERS STRATEGY...
 
 resnet20() {  # STRATEGY...
   local strategy
@@ -57,6 +70,8 @@ if wanted resnet20 sparse; then resnet20 dense gtopk topk gtopk:residual=paper; 
 if wanted lenet quantized; then
   lenet 4 dense dense:dtype=bf16 qsgd:bits=2 qsgd qsgd:bits=6 qsgd:scales=2+6 \
     grandk powersgd powersgd:rank=2 powersgd:rank=4
+  # Rank 1 does not bear dense's best rate; dense at its rate beside.
+  lr_label=" lr 0.02" lenet_at 0.02 4 dense powersgd
   # One norm for the whole gradient, as published: there the scales matter.
   lenet 4 qsgd:bits=2,bucket=whole qsgd:bucket=whole qsgd:scales=2+6,bucket=whole
 fi
