@@ -31,6 +31,7 @@ results: build  ## the long runs behind docs/results, hours (MNIST=DIR CIFAR10=D
 	@bench/training/convergence.sh "$(MNIST)" "$(CIFAR10)"
 	@bench/training/asynchronous.sh "$(MNIST)" "$(CIFAR10)"
 	@bench/training/server.sh "$(MNIST)"
+	@bench/training/overview.sh "$(MNIST)"
 	@bench/tables.py
 
 format:  ## rewrite the sources in our style

@@ -289,6 +289,47 @@ def server_netlab():
     return netlab("server-netlab")
 
 
+# --- All strategies side by side.
+
+
+def overview(where):
+    """Runs of bench/training/overview.sh by (strategy, rate)."""
+    return {(run["strategy"], run["rate"]): run for run in lines("overview") if run["run"].startswith(where + " ")}
+
+
+def strategies_of(runs):
+    return list(dict.fromkeys(strategy for strategy, _ in runs))
+
+
+@table
+def overview_netlab():
+    runs, rows = overview("netlab 4"), []
+    for strategy in strategies_of(runs):
+        found = [runs.get((strategy, rate)) for rate in ("1gbit", "100mbit")]
+        dense = [runs.get(("dense", rate)) for rate in ("1gbit", "100mbit")]
+        first = next(run for run in found if run)
+        row = [strategy, percent(first["accuracy"]), count(first["bytes_per_worker_step"])]
+        for run, baseline in zip(found, dense):
+            row += [seconds(run["seconds"]), factor(baseline["seconds"] / run["seconds"])] if run and baseline else ["", ""]
+        rows.append(row)
+    return rows and markdown(["strategy", "accuracy", "bytes per worker and step", "1 Gbit/s: time", "against dense", "100 Mbit/s: time", "against dense"], rows)
+
+
+@table
+def overview_sim():
+    sizes = (8, 16, 32)
+    runs = {size: overview(f"sim {size}") for size in sizes}
+    rows = []
+    for strategy in strategies_of(runs[8]):
+        row = [strategy]
+        for read, rate in ((lambda run: percent(run["accuracy"]), "1gbit"), (lambda run: count(run["bytes_per_worker_step"] / 1000), "1gbit"),
+                           (lambda run: f"{run['seconds']:.1f}", "1gbit"), (lambda run: f"{run['seconds']:.1f}", "100mbit")):
+            found = [runs[size].get((strategy, rate)) for size in sizes]
+            row.append(" / ".join(read(run) if run else "-" for run in found))
+        rows.append(row)
+    return rows and markdown(["strategy", "accuracy, 8 / 16 / 32 workers", "kB per worker and step", "1 Gbit/s: seconds", "100 Mbit/s: seconds"], rows)
+
+
 # --- Pages.
 
 

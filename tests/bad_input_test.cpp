@@ -12,8 +12,6 @@
 namespace thinwire {
 namespace {
 
-using Words = std::vector<std::string>;
-
 constexpr Seconds kPatience{60};  // for a busy machine
 
 struct Mistake {

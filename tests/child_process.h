@@ -15,6 +15,13 @@
 
 namespace thinwire {
 
+// A command line, put together by +.
+using Words = std::vector<std::string>;
+inline Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
 // The program runs in a session of its own, so that it and all it starts (mpirun puts each rank
 // into a process group of its own) can be found and ended together. If the thread that
 // started it ends, or the test is killed, the program is killed too. Used by one thread.
@@ -22,8 +29,7 @@ class ChildProcess {
  public:
   // `command` is a path or a name to be found in PATH, and its arguments; `environment` has
   // "NAME=value" lines that are added to the caller's. Throws if the program cannot be started.
-  explicit ChildProcess(const std::vector<std::string>& command,
-                        const std::vector<std::string>& environment = {});
+  explicit ChildProcess(const Words& command, const Words& environment = {});
   // Ends the program and everything it started that is still running.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;

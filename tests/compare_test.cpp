@@ -1,7 +1,6 @@
 // thinwire compare, end to end: runs, interrupted and resumed, its files, what it refuses.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -9,36 +8,20 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/child_process.h"
 #include "tests/expect.h"
+#include "tests/trainer_command.h"
 
 namespace thinwire {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
-constexpr Seconds kPatience{120};  // for a busy machine; every run takes a few seconds
-
-class CompareCommand : public testing::Test {
+class CompareCommand : public TrainerCommand {
  protected:
-  void SetUp() override {
-#ifndef THINWIRE_TRAINER
-    GTEST_SKIP() << "the trainer is not in this build: it needs libtorch-dev";
-#endif
-    fs::remove_all(directory_);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   Words compare(const Words& more, const std::string& strategies = "topk:density=0.1; localsgd") {
-    Words words = {THINWIRE,  "compare", "--strategies", strategies,          "--model",   "mlp",
-                   "--batch", "16",      "--out",        directory_.string(), "--workers", "2"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  static std::string contents(const fs::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+    return Words{THINWIRE,  "compare", "--strategies", strategies,          "--model",   "mlp",
+                 "--batch", "16",      "--out",        directory_.string(), "--workers", "2"} +
+           more;
   }
   static std::vector<nlohmann::json> json_lines(const std::string& text) {
     std::vector<nlohmann::json> out;
@@ -46,9 +29,6 @@ class CompareCommand : public testing::Test {
     for (std::string line; std::getline(stream, line);) out.push_back(nlohmann::json::parse(line));
     return out;
   }
-
-  fs::path directory_ =
-      fs::path(testing::TempDir()) / fmt::format("thinwire_compare_command_{}", getpid());
 };
 
 TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {

@@ -21,13 +21,6 @@ namespace {
 
 constexpr Seconds kPatience{60};  // for a busy machine; every run takes a second or two
 
-using Words = std::vector<std::string>;
-
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 Words bench(const Words& flags) { return Words{THINWIRE, "bench", "allreduce", "--json"} + flags; }
 
 bool built(std::string_view name) {

@@ -13,13 +13,6 @@ namespace {
 // Long enough for a busy machine; every test but `huge` takes seconds.
 constexpr Seconds kPatience{120};
 
-using Words = std::vector<std::string>;
-
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 // As root and with more ranks than cores, as in containers and on small machines. The loopback
 // interface serves the launcher and, in tests over TCP, the ranks.
 Words mpirun(int ranks, const Words& launcher_flags, const Words& worker) {

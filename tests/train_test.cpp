@@ -1,39 +1,22 @@
 // thinwire train, end to end: started in every way, killed, interrupted and resumed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/child_process.h"
 #include "tests/expect.h"
+#include "tests/trainer_command.h"
 
 namespace thinwire {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
-constexpr Seconds kPatience{120};  // for a busy machine; every run takes a few seconds
-
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-class TrainCommand : public testing::Test {
+class TrainCommand : public TrainerCommand {
  protected:
-  void SetUp() override {
-#ifndef THINWIRE_TRAINER
-    GTEST_SKIP() << "the trainer is not in this build: it needs libtorch-dev";
-#endif
-    fs::remove_all(directory_);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   static Words train(const Words& flags) {
     return Words{THINWIRE, "train", "--model", "mlp", "--batch", "16"} + flags;
   }
@@ -46,16 +29,9 @@ class TrainCommand : public testing::Test {
     return nlohmann::json::parse(out.substr(out.rfind('\n', end) + 1), nullptr, false);
   }
   std::string out(std::string_view name) const { return (directory_ / name).string(); }
-  static std::string contents(const fs::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
   static fs::path model_file(const std::string& run, int step) {
     return fs::path(run) / fmt::format("checkpoints/step-{:012}-model.ck", step);
   }
-
-  fs::path directory_ =
-      fs::path(testing::TempDir()) / fmt::format("thinwire_train_command_{}", getpid());
 };
 
 TEST_F(TrainCommand, ReportsWhatTheContractPromises) {

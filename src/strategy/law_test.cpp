@@ -87,7 +87,7 @@ void study(const Lesson& lesson, Transport& wire, Replica& replica, bool resume)
   };
   while (!over()) {
     const std::uint64_t before = allocations();
-    wire.sleep(Seconds(1e-3));
+    wire.sleep(Seconds(1e-3));  // stands for computing: rounds in the background need time to end
     for (std::size_t i = 0; i < grads.size(); ++i) {
       grads[i] = gradient(wire.rank(), session.step(), i, replica.params[i]);
     }

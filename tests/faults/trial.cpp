@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-using Words = std::vector<std::string>;
 
 constexpr std::uint64_t kSaveEvery = 10;
 constexpr Seconds kPatience{600};  // for a busy machine to start, and to resume
