@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cli/test_call.h"
+#include "tests/words.h"
 #include "thinwire/codec.h"
 #include "thinwire/engines.h"
 #include "thinwire/strategy.h"
@@ -16,10 +17,8 @@
 namespace thinwire::cli {
 namespace {
 
-Outcome bench(std::vector<std::string> more, const Variables& variables = {}) {
-  std::vector<std::string> arguments = {"bench", "allreduce"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return call(arguments, variables);
+Outcome bench(const Words& more, const Variables& variables = {}) {
+  return call(Words{"bench", "allreduce"} + more, variables);
 }
 
 void expect_refused(const Outcome& outcome, std::initializer_list<std::string_view> parts) {

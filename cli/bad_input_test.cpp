@@ -4,17 +4,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
 #include "cli/test_call.h"
 #include "tests/expect.h"
+#include "tests/words.h"
 
 namespace thinwire::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 struct Mistake {
   Words words;       // of the command line
@@ -80,10 +81,9 @@ class BadTraining : public testing::Test {
   }
 
   static void expect_all_refused(std::initializer_list<Mistake> mistakes) {
-    for (Mistake mistake : mistakes) {
+    for (const Mistake& mistake : mistakes) {
       const Words train = {"train", "--transport", "threads", "--workers", "2"};
-      mistake.words.insert(mistake.words.begin(), train.begin(), train.end());
-      expect_refused(mistake);
+      expect_refused({train + mistake.words, mistake.says});
     }
   }
 
@@ -116,6 +116,23 @@ TEST_F(BadTraining, Numbers) {
       {{"--slow", "0:nan"}, "--slow 0:nan"},
       {{"--lr-schedule", "cosine:warmup=nan"}, "warmup=nan is not valid"},
   });
+}
+
+TEST_F(BadTraining, Comparisons) {
+  const std::string file = file_;
+  for (const auto& [strategies, flag, value, says] :
+       std::initializer_list<std::array<std::string, 4>>{
+           {"gtopk; gtopk", "--workers", "2", "'gtopk' is there twice"},
+           {"gtopc", "--workers", "2", "did you mean 'gtopk'"},
+           {" ; ", "--workers", "2", "at least one"},
+           {"gtopk", "--workers", "0", "--workers 0: at least 1"},
+           {"gtopk", "--epochs", "1e30", "--epochs"},
+           {"gtopk", "--model", "nonsense", "unknown model 'nonsense'"},
+           {"gtopk", "--data", "mnist:" + file, "a file/train-images-idx3-ubyte'"},
+           {"gtopk", "--out", file, "--out " + file + ": the directory cannot be made"},
+       }) {
+    expect_refused({{"compare", "--strategies", strategies, flag, value}, says});
+  }
 }
 
 TEST_F(BadTraining, Files) {

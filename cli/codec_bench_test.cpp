@@ -6,26 +6,14 @@
 #include <set>
 #include <sstream>
 
-#include "cli/command.h"
+#include "cli/test_call.h"
+#include "tests/words.h"
 #include "thinwire/codec.h"
 
 namespace thinwire::cli {
 namespace {
 
-struct Outcome {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Outcome bench(std::vector<std::string> more) {
-  std::ostringstream out, err;
-  Io io{out, err, [](std::string_view) -> std::optional<std::string> { return std::nullopt; }};
-  std::vector<std::string> arguments = {"bench", "codec"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const int code = run(std::move(arguments), io);
-  return {code, out.str(), err.str()};
-}
+Outcome bench(const Words& more) { return call(Words{"bench", "codec"} + more); }
 
 TEST(BenchCodec, PrintsTheContractsKeysForEveryCodec) {
   const Outcome outcome = bench({"--numel", "100k", "--reps", "2", "--warmup", "1", "--json"});

@@ -14,13 +14,13 @@
 #include "cli/report_page.h"
 #include "cli/strategy_list.h"
 #include "tests/expect.h"
+#include "tests/words.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 TEST(StrategyList, IsCheckedAndKeepsItsOrder) {
   EXPECT_EQ(parse_strategies("gtopk; qsgd:bits=2 ;"), (Words{"gtopk", "qsgd:bits=2"}));

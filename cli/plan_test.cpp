@@ -4,31 +4,20 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/command.h"
 #include "cli/duration.h"
 #include "cli/plan_report.h"
+#include "cli/test_call.h"
 #include "strategy/model_run.h"
+#include "tests/words.h"
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
 namespace {
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
+Outcome plan(const Words& more) { return call(Words{"plan"} + more); }
 
-Outcome plan(std::vector<std::string> more) {
-  std::vector<std::string> arguments = {"plan"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  std::ostringstream out, err;
-  Io io{out, err, [](std::string_view) -> std::optional<std::string> { return std::nullopt; }};
-  const int code = run(std::move(arguments), io);
-  return {code, out.str(), err.str()};
-}
-
-void expect_refused(const std::vector<std::string>& arguments, std::string_view part) {
+void expect_refused(const Words& arguments, std::string_view part) {
   const Outcome outcome = plan(arguments);
   EXPECT_EQ(outcome.code, kBadUsage) << outcome.err;
   EXPECT_EQ(outcome.out, "");
@@ -55,6 +44,9 @@ TEST(Plan, RefusesWhatItCannotPlanForBeforeAnythingStarts) {
                  "--batch");
   expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", "gtopc"},
                  "did you mean 'gtopk'");
+  expect_refused(
+      {"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", "topk; topk"},
+      "'topk' is there twice");
   expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", " ; "},
                  "--strategies");
 }

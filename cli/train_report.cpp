@@ -148,7 +148,10 @@ void TrainReport::drop_repeated_steps(std::uint64_t first_step) {
     std::ifstream in(file);
     for (std::string text; std::getline(in, text);) {
       const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-      if (line.is_object() && line.value("step", first_step) < first_step) kept += text + '\n';
+      // A line that is damaged is dropped, too.
+      const bool has_step = line.is_object() && line.contains("step");
+      if (!has_step || !line["step"].is_number_unsigned()) continue;
+      if (line["step"].get<std::uint64_t>() < first_step) kept += text + '\n';
     }
   }
   // Under another name first: whenever this process is killed, the log is there.

@@ -25,9 +25,7 @@ std::ostream& operator<<(std::ostream& out, const Mistake& mistake) {
 
 void expect_refused(const Mistake& mistake, const Words& environment = {}) {
   SCOPED_TRACE(mistake);
-  Words command = {THINWIRE};
-  command.insert(command.end(), mistake.words.begin(), mistake.words.end());
-  ChildProcess run(command, environment);
+  ChildProcess run(Words{THINWIRE} + mistake.words, environment);
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 2) << run.describe();
   EXPECT_EQ(run.out(), "");

@@ -11,16 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/words.h"
 #include "thinwire/buffer.h"
 
 namespace thinwire {
-
-// A command line, put together by +.
-using Words = std::vector<std::string>;
-inline Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
 
 // The program runs in a session of its own, so that it and all it starts (mpirun puts each rank
 // into a process group of its own) can be found and ended together. If the thread that
