@@ -23,8 +23,9 @@ inline constexpr int kPeerFailed = 3;
 struct LaunchOptions {
   std::vector<std::string> command;  // program and arguments, the same for every worker
   int workers = 1;
-  // After the first death: for the others to notice and report it by themselves.
-  Seconds grace{2};
+  // After the first death: for the others to notice and report it by themselves. Those that train
+  // at a pace of their own notice late, and then ask who is silent, which takes up to 2.5 s.
+  Seconds grace{5};
   // Between SIGTERM and SIGKILL.
   Seconds patience{1};
 };

@@ -143,21 +143,29 @@ std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t cho
   return {victim, other};
 }
 
-Ballast::Ballast(const fs::path& directory, std::uint64_t room) : file_(directory / "ballast") {
-  const int fd = open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) fail(file_);
+Ballast::Ballast(const fs::path& directory, std::uint64_t room)
+    : file_(directory / "ballast"),
+      room_(room),
+      fd_(open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {
+  if (fd_ < 0) fail(file_);
+  fill();
+}
+
+void Ballast::fill() {
   // Again if the workers took some of it meanwhile: what does not fit is not taken at all.
   for (int error = ENOSPC; error == ENOSPC;) {
     struct statvfs disk {};
-    if (statvfs(directory.c_str(), &disk) != 0) fail("statvfs");
+    if (fstatvfs(fd_, &disk) != 0) fail("fstatvfs");
     const std::uint64_t free_bytes = disk.f_bavail * disk.f_frsize;
-    if (free_bytes <= room) break;
-    error = posix_fallocate(fd, 0, static_cast<off_t>(free_bytes - room));
+    if (free_bytes <= room_) return;
+    const std::uint64_t more = free_bytes - room_;
+    error = posix_fallocate(fd_, static_cast<off_t>(taken_), static_cast<off_t>(more));
+    if (error == 0) taken_ += more;
   }
-  close(fd);
 }
 
 Ballast::~Ballast() {
+  close(fd_);
   std::error_code ignored;
   fs::remove(file_, ignored);
 }

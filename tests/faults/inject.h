@@ -33,8 +33,14 @@ class Ballast {
   Ballast(const Ballast&) = delete;
   Ballast& operator=(const Ballast&) = delete;
 
+  // Takes what has become free since: old checkpoints may just have been removed.
+  void fill();
+
  private:
   std::filesystem::path file_;
+  std::uint64_t room_;
+  std::uint64_t taken_ = 0;
+  int fd_;
 };
 
 // A small disk of our own at `directory`, seen by this thread and what it starts, gone with this

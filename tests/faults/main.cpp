@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kDiskBytes = 64 << 20;
+// Four checkpoints of gossip, whose ranks save a model each, and the letters on their way.
+constexpr std::uint64_t kDiskBytes = 256 << 20;
 
 struct Options {
   int count = 12;

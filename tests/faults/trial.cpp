@@ -108,9 +108,7 @@ class Trial {
                          "--timeout",      fmt::format("{}", timeout.count()),
                          "--join-timeout", fmt::format("{}", kJoinTimeout.count()),
                          "--out",          out_.string()};
-    Words words = fault().transport == "mpi" ? launcher : Words();
-    words.insert(words.end(), train.begin(), train.end());
-    return words;
+    return fault().transport == "mpi" ? launcher + train : train;
   }
   Words environment() const { return {fmt::format("TMPDIR={}", temporary_.string())}; }
 
@@ -183,6 +181,7 @@ class Trial {
     bool continued = !fault().continued;
     const bool all_ended = look_until(
         [&] {
+          if (ballast_) ballast_->fill();
           const auto ended = std::ranges::count_if(others, gone, &Ranks::value_type::second);
           if (ended > 0 && !std::exchange(continued, true)) {
             kill(ranks_.at(fault().victim), SIGCONT);
