@@ -15,6 +15,8 @@
 #include <stdlib.h>
 
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "thinwire/engines.h"
 #include "transport/mpi_transport.h"
@@ -28,11 +30,16 @@ struct Condition {
   std::atomic<bool> stuck{false};   // see MpiTransport
 } condition;
 
+constexpr std::chrono::milliseconds kLastWords{500};
+
 extern "C" void finalize_mpi(int exit_code, void*) {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // A process that failed must not wait for the others here, but end, so that mpirun ends them.
   if (exit_code == 0 && !condition.failed && finalized == 0) MPI_Finalize();
+  // A process that failed must not wait for the others here, but end, so that mpirun ends them.
+  // Only a moment: they may have waited in vain just as long, each for another rank, and all of
+  // their errors together tell which one is stuck.
+  if (condition.failed) std::this_thread::sleep_for(kLastWords);
 }
 
 void check(int code, const char* call) {

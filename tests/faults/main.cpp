@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <iostream>
@@ -65,7 +66,7 @@ class Matrix {
       std::cout << "closed sockets and a full disk need root: they are left out\n";
       kinds = {Kind::kill, Kind::stop};
     }
-    faults_ = plan(options.seed, options.count, kinds);
+    faults_ = plan(options.seed, std::max(options.count, options.only), kinds);
     if (options.only != 0) {
       std::erase_if(faults_, [&](const Fault& fault) { return fault.number != options.only; });
     }
