@@ -251,6 +251,10 @@ def server_runs(group, density):
     return by(wanted, "name")
 
 
+def mean(runs, read):
+    return statistics.mean(read(run) for run in runs)
+
+
 def server(group):
     rows = []
     for density in ("0.01", "0.001"):
@@ -258,7 +262,6 @@ def server(group):
         plain = runs.get(("ps:select=magnitude",), [])
         if not plain:
             continue
-        mean = lambda found, read: statistics.mean(read(run) for run in found)
         accuracy_of_topk = mean(runs.get(("topk",), plain), lambda run: run["accuracy"])
         down_of_plain = mean(plain, lambda run: run["detail"]["bytes_down"])
         for (name,), found in runs.items():
