@@ -12,7 +12,7 @@ thinwire=${THINWIRE-build/thinwire}
 results=bench/results/overview.jsonl
 touch "$results"
 
-# The default rate is one that all strategies bear.
+# All at the default rate.
 strategies=(dense dense:dtype=bf16 topk gtopk qsgd grandk powersgd localsgd gossip lasgd ps)
 
 # run WHERE RATE STRATEGY COMMAND...
