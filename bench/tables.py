@@ -202,7 +202,7 @@ def traffic(groups):
 
 @table
 def gossip_traffic():
-    return traffic([("LeNet, 8 workers, sim", "lenet traffic sim 8"), ("LeNet, 4 workers, gloo", "lenet traffic gloo 4"),
+    return traffic([("LeNet, 8 workers, sim", "lenet traffic sim 8"), ("the same, lr 0.05", "lenet traffic sim 8 lr 0.05"), ("LeNet, 4 workers, gloo", "lenet traffic gloo 4"),
                     ("ResNet-20, 4 workers, gloo", "resnet20 traffic gloo 4")])
 
 
@@ -244,10 +244,16 @@ def throughput(run, slow):
 # --- The parameter server.
 
 
+def density_of(spec):
+    """As given, or the default of ps; dense has none."""
+    given = re.search(r"density=([0-9.]+)", spec)
+    return given.group(1) if given else "0.01" if spec.startswith("ps") else None
+
+
 def server_runs(group, density):
     """Runs of a group of bench/training/server.sh by strategy, without the density that all of them share."""
     wanted = [{"name": run["strategy"].replace(f"density={density}", "").replace(":,", ":").rstrip(":"), **run}
-              for run in lines("server") if run["run"].startswith(group + " seed") and f"density={density}" in run["strategy"]]
+              for run in lines("server") if run["run"].startswith(group + " seed") and density_of(run["strategy"]) == density]
     return by(wanted, "name")
 
 
@@ -311,6 +317,9 @@ def overview_netlab():
         found = [runs.get((strategy, rate)) for rate in ("1gbit", "100mbit")]
         dense = [runs.get(("dense", rate)) for rate in ("1gbit", "100mbit")]
         first = next(run for run in found if run)
+        if any(run and lost(run) for run in found):
+            rows.append([strategy, "diverged", "", "", "", "", ""])
+            continue
         row = [strategy, percent(first["accuracy"]), count(first["bytes_per_worker_step"])]
         for run, baseline in zip(found, dense):
             row += [seconds(run["seconds"]), factor(baseline["seconds"] / run["seconds"])] if run and baseline else ["", ""]
@@ -328,7 +337,7 @@ def overview_sim():
         for read, rate in ((lambda run: percent(run["accuracy"]), "1gbit"), (lambda run: count(run["bytes_per_worker_step"] / 1000), "1gbit"),
                            (lambda run: f"{run['seconds']:.1f}", "1gbit"), (lambda run: f"{run['seconds']:.1f}", "100mbit")):
             found = [runs[size].get((strategy, rate)) for size in sizes]
-            row.append(" / ".join(read(run) if run else "-" for run in found))
+            row.append(" / ".join("-" if not run else "diverged" if lost(run) else read(run) for run in found))
         rows.append(row)
     return rows and markdown(["strategy", "accuracy, 8 / 16 / 32 workers", "kB per worker and step", "1 Gbit/s: seconds", "100 Mbit/s: seconds"], rows)
 

@@ -2,26 +2,17 @@
 # What each selection metric of ps makes of the union, of bytes, time and accuracy: LeNet on MNIST, beside topk,
 # gtopk and dense. Hours; a run that is already in bench/results/server.jsonl is not repeated.
 #   bench/training/server.sh MNIST_DIR [sim|netlab]
-# sim     8 simulated workers at 1 Gbit/s, densities 0.01 and 0.001, 3 seeds
-# netlab  4 real hosts of network namespaces at 1 Gbit/s (root), one seed
+# sim     8 simulated workers at 1 Gbit/s, densities 0.01 and 0.001, 2 epochs, 3 seeds
+# netlab  4 real hosts of network namespaces at 1 Gbit/s (root), 1 epoch, one seed
 # The time of one large exchange is bench/server.sh's.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[ $# -ge 1 ] || { sed -n 4,7p "$0" >&2; exit 2; }
+source "$(dirname "${BASH_SOURCE[0]}")/recorded.bash"
+usage_unless [ $# -ge 1 ]
 mnist=$1 only=${2-}
-thinwire=${THINWIRE-build/thinwire}
-results=bench/results/server.jsonl
-touch "$results"
+keep_in bench/results/server.jsonl
 
-# run GROUP STRATEGY SEED COMMAND...: the command is that of a training run but strategy and seed.
-run() {
-  local key="\"run\":\"$1 seed $3 $2\"" line
-  grep -qF "$key" "$results" && return
-  echo "== $1, seed $3, $2" >&2
-  line=$("${@:4}" --strategy "$2" --seed "$3" --json | tail -n 1)
-  line=${line//"mnist:$mnist"/mnist}
-  echo "{$key,${line#\{}" >>"$results"
-}
+# run GROUP STRATEGY SEED: by the command that is set.
+run() { record "$1 seed $3 $2" "${command[@]}" --lr "$(rate_of ps)" --strategy "$2" --seed "$3"; }
 
 # A metric that changes nothing is magnitude, which is plain top-k through a server.
 strategies() {  # DENSITY
@@ -33,37 +24,29 @@ strategies() {  # DENSITY
   done
 }
 
-lenet() {  # WORKERS
-  command=("$thinwire" train --model lenet --data "mnist:$mnist" --workers "$1" --batch $((128 / $1))
-    --epochs "${EPOCHS-3}" --lr 0.05 --momentum 0.9 --lr-schedule cosine)
-}
-
 # All strategies before the next seed, so that the first table is complete early.
 measure() {  # GROUP SEED...
   local group=$1 seed density strategy
   for seed in "${@:2}"; do
-    run "$group" dense "$seed" "${command[@]}"
+    run "$group" dense "$seed"
     for density in 0.01 0.001; do
       for strategy in $(strategies "$density"); do
-        run "$group" "$strategy" "$seed" "${command[@]}"
+        run "$group" "$strategy" "$seed"
       done
     done
     # Servers on more ranks, or on one of its own, share the sending; the union is the same.
     for strategy in ps:servers=4 ps:servers=dedicated; do
-      run "$group" "$strategy" "$seed" "${command[@]}"
+      run "$group" "$strategy" "$seed"
     done
   done
 }
 
-wanted() { [[ $1 == "${only:-$1}" ]]; }
-
 if wanted sim; then
-  lenet 8
-  command+=(--transport sim --network 1gbit,0.1ms --step-time 0.02)
+  lenet 8 --epochs 2 --transport sim --network 1gbit,0.1ms --step-time 0.02
   measure "sim 8 workers" 1 2 3
 fi
 if wanted netlab; then
-  lenet 4
-  command=(tools/netlab run -n 4 --rate 1gbit -- "${command[@]}" --transport gloo)
+  lenet 4 --epochs 1 --transport gloo
+  command=(tools/netlab run -n 4 --rate 1gbit -- "${command[@]}")
   measure "netlab 4 workers" 1
 fi
