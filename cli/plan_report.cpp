@@ -114,19 +114,18 @@ std::string choice(const Forecast& best) {
                      percent(best.efficiency));
 }
 
-std::string dense_advice(const std::vector<int>& as_good, const std::vector<int>& all) {
+// `beaten` says that a strategy which lets models differ is clearly faster somewhere.
+std::string dense_advice(const std::vector<int>& as_good, const std::vector<int>& all,
+                         bool beaten) {
   if (as_good.empty()) {
     return fmt::format("Nowhere is {} as good ({} workers).", kBaseline, fmt::join(all, ", "));
   }
-  if (as_good.size() == all.size()) {
-    return fmt::format("With {} workers {} is as good: use it.", fmt::join(all, ", "), kBaseline);
-  }
-  const bool from_below =
-      std::ranges::equal(as_good, std::span(all).first(std::min(as_good.size(), all.size())));
-  return from_below
-             ? fmt::format("Up to {} workers {} is as good: use it.", as_good.back(), kBaseline)
-             : fmt::format("With {} workers {} is as good: use it.", fmt::join(as_good, ", "),
-                           kBaseline);
+  const bool from_below = as_good.size() < all.size() &&
+                          std::ranges::equal(as_good, std::span(all).first(as_good.size()));
+  return fmt::format("{} workers {} is as good{}.",
+                     from_below ? fmt::format("Up to {}", as_good.back())
+                                : fmt::format("With {}", fmt::join(as_good, ", ")),
+                     kBaseline, beaten ? " as anything that keeps all models equal" : ": use it");
 }
 
 }  // namespace
@@ -135,6 +134,7 @@ std::vector<std::string> plan_advice(const PlanSetting& setting,
                                      const std::vector<Forecast>& forecasts) {
   std::vector<std::string> out;
   std::vector<int> told, dense_as_good;
+  bool beaten = false;
   std::vector<int> sizes = setting.workers;
   std::ranges::sort(sizes);
   for (const int workers : sizes) {
@@ -150,9 +150,11 @@ std::vector<std::string> plan_advice(const PlanSetting& setting,
     const Forecast* const dense = find(rows, kBaseline);
     if (dense == nullptr || best == nullptr) continue;
     told.push_back(workers);
-    if (dense->step <= kAsGood * best->step) dense_as_good.push_back(workers);
+    if (dense->step > kAsGood * best->step) continue;
+    dense_as_good.push_back(workers);
+    beaten |= looser != nullptr && dense->step > kAsGood * looser->step;
   }
-  if (!told.empty()) out.push_back(dense_advice(dense_as_good, told));
+  if (!told.empty()) out.push_back(dense_advice(dense_as_good, told, beaten));
   return out;
 }
 

@@ -140,5 +140,13 @@ TEST(PlanAdvice, NamesStrategiesThatLetModelsDifferApart) {
   EXPECT_EQ(text.find("dense"), std::string::npos) << text;
 }
 
+TEST(PlanAdvice, SaysWhatDenseIsAsGoodAs) {
+  const std::string text =
+      advice({4}, {made_up("dense", 4, 1), made_up("gossip", 4, 0.5, Pace::free)});
+  EXPECT_NE(text.find("With 4 workers dense is as good as anything that keeps all models equal."),
+            std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace thinwire::cli

@@ -16,28 +16,36 @@ constexpr float kLearningRate = 0.01f;
 // Rows and columns of all layers together are then as many as those of ResNet-50.
 constexpr std::size_t kLayerSide = 512;
 
-// Gradients as in the midst of training: a direction that all steps share, and what is special to
-// each. With these shares of the length, twelve steps in a row move a model by eight times the
-// length of one.
+// Gradients as in the midst of training: a direction that all of them share, and what is special to
+// each. What workers share in one step decides which coordinates they pick together; what the steps
+// of one worker share, how far they lead: thirteen in a row to five times the length of one.
+struct Likeness {
+  float shared, special;
+};
+constexpr Likeness kOfWorkers{0.6f, 0.8f}, kOfSteps{0.3f, 0.954f};
+
 class TrainingGradients {
  public:
-  explicit TrainingGradients(std::size_t numel) : numel_(numel), pool_(2 * numel) {
+  TrainingGradients(std::size_t numel, Likeness likeness)
+      : numel_(numel), likeness_(likeness), pool_(2 * numel) {
     fill_gradient(std::span(pool_).first(numel), 1, 0, 0);
     std::copy_n(pool_.begin(), numel, pool_.begin() + static_cast<std::ptrdiff_t>(numel));
   }
 
   void fill(MutFloats out, int rank, std::uint64_t step) const {
-    constexpr float kShared = 0.6f, kSpecial = 0.8f;
     const auto draw = philox(1, step, static_cast<std::uint64_t>(rank), Purpose::bench);
     const float* const shared = pool_.data() + numel_ / 2;
     const float* const special = pool_.data() + draw[0] % numel_;
-    for (std::size_t i = 0; i < numel_; ++i) out[i] = kShared * shared[i] + kSpecial * special[i];
+    for (std::size_t i = 0; i < numel_; ++i) {
+      out[i] = likeness_.shared * shared[i] + likeness_.special * special[i];
+    }
   }
 
   Floats parameters() const { return Floats(pool_).first(numel_); }
 
  private:
   std::size_t numel_;
+  Likeness likeness_;
   std::vector<float> pool_;  // twice the same, so that a window may begin anywhere
 };
 
@@ -161,7 +169,9 @@ double codec_of(std::span<const Mark> marks, Pace pace) {
 }  // namespace
 
 Rehearsed rehearse(const Rehearsal& plan) {
-  const TrainingGradients gradients(plan.numel);
+  const auto strategy = make_strategy(plan.strategy);
+  const bool lockstep = strategy->pace() == Pace::lockstep;
+  const TrainingGradients gradients(plan.numel, lockstep ? kOfWorkers : kOfSteps);
   std::vector<std::vector<Mark>> marks(static_cast<std::size_t>(plan.workers));
   Rehearsed out;
   JoinOptions options;
@@ -177,7 +187,6 @@ Rehearsed rehearse(const Rehearsal& plan) {
 
   give_memory_back();
 
-  const auto strategy = make_strategy(plan.strategy);
   const auto first_worker = static_cast<std::size_t>(strategy->first_worker(plan.workers));
   const auto warm = static_cast<std::size_t>(plan.warmup);
   const auto charged = static_cast<std::size_t>(plan.charged);

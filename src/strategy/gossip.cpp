@@ -187,7 +187,7 @@ std::unique_ptr<Strategy> make_gossip(Spec& spec) {
   GossipTrigger::Options options;
   const std::string rule = spec.choice("trigger", kTriggers);
   options.rule = rule == "change" ? Rule::change : rule == "budget" ? Rule::budget : Rule::period;
-  options.kappa = spec.number("kappa", 8, 0, 1e9);
+  options.kappa = spec.number("kappa", 5, 0, 1e9);
   options.budget = spec.number("budget", 0.08, 1e-4, 1);
   options.period = static_cast<std::uint64_t>(spec.integer("period", 1, 1, 1'000'000));
   const bool pairs = spec.choice("exchange", kExchanges) == "pair";
