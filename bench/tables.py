@@ -212,6 +212,9 @@ def gossip_time():
     for network in ("1gbit", "100mbit"):
         runs = asynchronous(f"lenet time {network},0.1ms sim 8")
         for run in runs:
+            if lost(run):
+                rows.append([network, kind(run["strategy"]), "", "diverged", "", ""])
+                continue
             sent = run["bytes_per_worker_step"]
             rows.append([network, kind(run["strategy"]), seconds(run["seconds"]), percent(run["accuracy"]), count(sent),
                          seconds(reached(run, 0.98))])
@@ -228,8 +231,9 @@ def lasgd_speed():
     for where, title in (("sim 8", "8, simulated"), ("sim 16", "16, simulated"), ("netlab 4", "4, netlab")):
         for case in ("equal", "slow"):
             for run in asynchronous(f"lenet {case} {where}"):
-                rows.append([title, "one 3 times slower" if case == "slow" else "equally fast", run["strategy"], percent(run["accuracy"]),
-                             seconds(run["seconds"]), seconds(reached(run, 0.98)), throughput(run, case == "slow")])
+                figures = ["diverged", "", "", ""] if lost(run) else [
+                    percent(run["accuracy"]), seconds(run["seconds"]), seconds(reached(run, 0.98)), throughput(run, case == "slow")]
+                rows.append([title, "one 3 times slower" if case == "slow" else "equally fast", run["strategy"], *figures])
     return rows and markdown(["workers", "", "strategy", "accuracy", "time of the run", "time to 98 %", "of the sum of the workers' own speeds"], rows)
 
 
