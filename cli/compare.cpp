@@ -261,6 +261,7 @@ void add_compare(CLI::App& root, Invocation& invocation) {
           "on there (compare-MODEL-DATA-...)")
       ->type_name("DIR");
   add_run_flags(*command, flags->train);
+  command->get_option("--eval-every")->description("steps between tests (about 15 per run)");
   add_group_flags(*command, flags->train.group);
   command->add_flag("--json", flags->train.json, "a JSON object per strategy instead of the table");
   command->callback([&invocation, flags, command] {

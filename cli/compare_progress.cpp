@@ -6,12 +6,12 @@
 
 #include <utility>
 
+#include "cli/io.h"
 #include "cli/readable.h"
 
 namespace thinwire::cli {
 namespace {
 
-constexpr std::string_view kEraseLine = "\033[K";
 constexpr std::size_t kShownMessages = 8;  // of one run; one that diverges warns in every step
 
 struct Screen {
@@ -122,7 +122,7 @@ RunOutput::int_type RunOutput::overflow(int_type c) {
     line_.clear();
   } else {
     line_.push_back(next);
-    if (line_.starts_with(kEraseLine)) line_.clear();
+    if (line_ == kEraseLine.substr(1)) line_.clear();
   }
   return c;
 }

@@ -201,8 +201,9 @@ class Watching : public testing::Test {
       progress.begin(2);
       RunOutput output(progress, "epoch ");
       output.stream() << "epoch 0.1" << std::flush << "  step 1/9\n";
-      output.stream() << "\r\033[Kepoch 0.2  step 2/9" << std::flush << "\r\033[K";
-      output.stream() << "thinwire: a warning\n";
+      output.stream() << kEraseLine << "epoch 0.2  step 2/9" << std::flush;
+      Io run{out, output.stream(), io.env, true};
+      print_error(run, "a warning");
       messages_ = progress.messages();
       progress.end();
     }

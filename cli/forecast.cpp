@@ -112,22 +112,28 @@ std::size_t proportional_payload(const std::string& strategy, std::size_t numel,
   return out;
 }
 
-Seconds Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
+std::optional<Seconds> Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
   if (const auto known = codec_.find(strategy); known != codec_.end()) return known->second;
   check_memory(workload_.numel, 2, pace);
   Rehearsal plan{strategy, 2, workload_.numel, Network{}, workload_.step_time};
   plan.charged = pace == Pace::lockstep ? 4 : 16;
-  return codec_[strategy] = rehearse(plan).codec;
+  std::optional<Seconds>& out = codec_[strategy];
+  try {
+    out = rehearse(plan).codec;
+  } catch (const ConfigError&) {
+    // As servers on three ranks: the rehearsal with all workers tells, or says why not.
+  }
+  return out;
 }
 
 // What the strategy computes may grow with the number of workers, which the scaled payload tells;
 // what it takes at least is measured with the full one.
-void Forecaster::rehearse_lockstep(Forecast& out) const {
+void Forecaster::rehearse_lockstep(Forecast& out, bool computes) const {
   const ScaledPayload payload = scaled(
       workload_,
       proportional_payload(out.strategy, workload_.numel, out.workers, quick_payload(out.workers)));
   Rehearsal plan{out.strategy, out.workers, payload.numel, payload.network, workload_.step_time};
-  const bool computes = out.codec > Seconds(0), many = out.workers > kManyWorkers;
+  const bool many = out.workers > kManyWorkers;
   plan.charged = !computes || out.workers == 2 ? 0 : many ? 1 : 2;
   plan.counted = many ? 1 : 2;
   const Rehearsed result = rehearse(plan);
@@ -176,9 +182,10 @@ Forecast Forecaster::forecast(const std::string& strategy, int workers) {
   out.step = workload_.step_time;
   if (workers == 1) return out;  // nobody to exchange with
 
-  out.codec = codec_at_full_size(strategy, out.pace);
+  const std::optional<Seconds> codec = codec_at_full_size(strategy, out.pace);
+  out.codec = codec.value_or(Seconds(0));
   if (out.pace == Pace::lockstep) {
-    rehearse_lockstep(out);
+    rehearse_lockstep(out, codec != Seconds(0));
   } else {
     rehearse_drifting(out);
   }

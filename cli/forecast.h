@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,14 +51,15 @@ class Forecaster {
   Forecast forecast(const std::string& strategy, int workers);
 
  private:
-  // Two workers are the fewest that exchange anything.
-  Seconds codec_at_full_size(const std::string& strategy, Pace pace);
-  void rehearse_lockstep(Forecast& out) const;
+  // Two workers are the fewest that exchange anything; nothing if the strategy wants more of them.
+  std::optional<Seconds> codec_at_full_size(const std::string& strategy, Pace pace);
+  void rehearse_lockstep(Forecast& out, bool computes) const;
   void rehearse_drifting(Forecast& out) const;
   static void conclude(const ScaledPayload& payload, const Rehearsed& result, Forecast& out);
 
   Workload workload_;
-  std::map<std::string, Seconds, std::less<>> codec_;  // measured once per strategy
+  // Measured once per strategy.
+  std::map<std::string, std::optional<Seconds>, std::less<>> codec_;
 };
 
 // How many parameters to simulate on each of so many workers: at least as many as are affordable,

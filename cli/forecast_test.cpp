@@ -133,5 +133,12 @@ RC_GTEST_PROP(Payload, TakesTheRoutesOfTheWholeModel, ()) {
   }
 }
 
+TEST(Forecast, OfAStrategyThatTwoRanksAreTooFewFor) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  Forecaster forecaster({100'000, kComputing, Network::parse("1gbit,0.1ms")});
+  EXPECT_GT(forecaster.forecast("ps:servers=4", 8).step, kComputing);
+  EXPECT_THROW(forecaster.forecast("ps:servers=4", 3), ConfigError);
+}
+
 }  // namespace
 }  // namespace thinwire::cli

@@ -42,7 +42,8 @@ void print_error(Io& io, std::string_view text) {
   const std::string_view red = io.color_err ? "\033[31m" : "";
   const std::string_view plain = io.color_err ? "\033[0m" : "";
   // In one piece: what is written piece by piece to a pipe may be torn by another rank's lines.
-  io.err << fmt::format("{}{}{}{}\n", red, kErrorPrefix, text, plain) << std::flush;
+  io.err << fmt::format("{}{}{}{}{}\n", io.live ? kEraseLine : "", red, kErrorPrefix, text, plain)
+         << std::flush;
 }
 
 std::string bold(const Io& io, std::string_view text) {
@@ -65,12 +66,12 @@ void Progress::detail(std::string_view text) {
 }
 
 void Progress::rewrite(std::string_view text) {
-  io_.err << "\r\033[K" << text << std::flush;
+  io_.err << kEraseLine << text << std::flush;
   shown_ = true;
 }
 
 void Progress::clear() {
-  if (shown_) io_.err << "\r\033[K" << std::flush;
+  if (shown_) io_.err << kEraseLine << std::flush;
   shown_ = false;
 }
 

@@ -28,8 +28,9 @@ struct Io {
 // Of this process: std::cout, std::cerr; NO_COLOR and whether they are terminals are respected.
 Io process_io();
 
-// On err, after kErrorPrefix, in red where that is possible.
+// On err, after kErrorPrefix, in red where that is possible, in the place of a live line.
 inline constexpr std::string_view kErrorPrefix = "thinwire: ";
+inline constexpr std::string_view kEraseLine = "\r\033[K";  // a live line, and back to its start
 void print_error(Io& io, std::string_view text);
 std::string bold(const Io& io, std::string_view text);
 

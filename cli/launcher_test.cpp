@@ -11,6 +11,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/worker_process.h"
+
 namespace thinwire::cli {
 namespace {
 
@@ -51,6 +53,26 @@ class Launch : public testing::Test {
   std::filesystem::path folder_;
   std::string err_;
 };
+
+// On a terminal rank 0 rewrites its last line; what others say takes that line's place.
+TEST_F(Launch, LinesOfOtherRanksTakeThePlaceOfALiveLine) {
+  std::ostringstream err;
+  Relay relay(err);
+  relay.bytes(0, "\r\033[Kepoch 0.1");
+  relay.bytes(0, "  step 2/9");
+  relay.line(1, "a warning");
+  relay.line(2, "another");
+  relay.bytes(0, "half a line");
+  relay.line(1, "a third");
+  EXPECT_EQ(err.str(),
+            "\r\033[Kepoch 0.1  step 2/9\r\033[K[rank 1] a warning\n[rank 2] another\n"
+            "half a line[rank 1] a third\n");
+}
+
+TEST_F(Launch, WhatErasesALineIsNoPartOfIt) {
+  EXPECT_EQ(run("printf '\\r\\033[Kepoch\\r\\033[Kthinwire: lost\\n' >&2; exit 1", 1), kRunFailed);
+  EXPECT_TRUE(last_line().ends_with("lost")) << err_;
+}
 
 TEST_F(Launch, WorkersGetTorchrunsVariables) {
   ASSERT_EQ(run("echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR "

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "cli/io.h"
+
 namespace thinwire::cli {
 namespace {
 
@@ -70,11 +72,17 @@ Descriptor::~Descriptor() {
 }
 
 void Relay::bytes(int rank, std::string_view text) {
-  if (rank == 0) err_ << text;
+  if (rank != 0 || text.empty()) return;
+  err_ << text;
+  const std::string_view last = text.substr(text.find_last_of('\n') + 1);
+  live_line_ = !last.empty() && (live_line_ || last.find('\r') != std::string_view::npos);
 }
 
 void Relay::line(int rank, const std::string& text) {
-  if (rank != 0 && text != last_line_) err_ << fmt::format("[rank {}] {}\n", rank, text);
+  if (rank != 0 && text != last_line_) {
+    err_ << fmt::format("{}[rank {}] {}\n", std::exchange(live_line_, false) ? kEraseLine : "",
+                        rank, text);
+  }
   last_line_ = text;
 }
 
@@ -99,7 +107,13 @@ WorkerProcess::WorkerProcess(int rank, const std::vector<std::string>& command,
   if (pid_ == 0) child.become();
   // By number, because glibc 2.36 declares pidfd_open without C linkage.
   end_event_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  if (end_event_.number() < 0) fail("pidfd_open");
+  if (end_event_.number() < 0) {
+    const int reason = errno;
+    kill(pid_, SIGKILL);
+    note_death();
+    errno = reason;
+    fail("pidfd_open");
+  }
 }
 
 WorkerProcess::~WorkerProcess() {
@@ -133,6 +147,7 @@ void WorkerProcess::take(std::string_view text, Relay& relay) {
       line_.clear();
     } else {
       line_.push_back(c);
+      if (line_ == kEraseLine.substr(1)) line_.clear();
     }
   }
 }

@@ -43,6 +43,7 @@ class Relay {
  private:
   std::ostream& err_;
   std::string last_line_;
+  bool live_line_ = false;  // rank 0 is rewriting a line that has no end yet
 };
 
 // How a process ended.

@@ -89,6 +89,7 @@ class Run {
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
     last_.step = first;
     last_.epoch = static_cast<double>(first) / steps_per_epoch_;
+    last_.time = Seconds(counters_.time);
     start_ = wire_.now();
     bytes_before_ = wire_.traffic().bytes_sent;
     Meetings meetings(first, options_.steps, options_.eval_every,
@@ -267,8 +268,8 @@ class Run {
   std::uint64_t start_anew() {
     if (!options_.out.empty() && store_.set_aside_earlier() && wire_.rank() == 0) {
       observer_.note(
-          fmt::format("{}/checkpoints held an earlier run, now in earlier-rank-* there (--resume "
-                      "goes on with it)",
+          fmt::format("{}/checkpoints held an earlier run, now in earlier-rank-* there; "
+                      "moved back, --resume goes on with it",
                       options_.out));
     }
     return 0;

@@ -1,4 +1,4 @@
-// The three ways a run can fail. Anything else that is thrown is a bug in thinwire.
+// How a run fails; Error itself: it diverged, replicas differ, a file cannot be written.
 #pragma once
 
 #include <stdexcept>

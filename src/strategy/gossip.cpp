@@ -40,7 +40,7 @@ class Gossip final : public Strategy {
     const Floats params = context.model.params;
     trigger_.begin(context.run);
     movement_.begin(params);
-    exchange_->begin(params.size());
+    exchange_->begin(params.size(), context.wire.size());
     rounds_.open(context.wire, context.run.samples);
     courier_.open(context.wire, params.size());
     clock_.leave(context.wire.now());

@@ -21,7 +21,7 @@ class GossipExchange {
  public:
   virtual ~GossipExchange() = default;
 
-  virtual void begin(std::size_t numel) = 0;
+  virtual void begin(std::size_t numel, int ranks) = 0;
 
   // May take the letter's memory and leave other memory of that size in its place.
   virtual void arrived(int from, const Letter::Contents& contents, Letter& letter) = 0;

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 
+#include "strategy/state.h"
 #include "tests/expect.h"
 #include "thinwire/error.h"
 #include "thinwire/random.h"
@@ -31,7 +32,7 @@ class Town {
   Town(Make make, std::size_t workers, std::uint64_t seed) : workers_(workers) {
     for (std::size_t w = 0; w < workers; ++w) {
       workers_[w].exchange = make();
-      workers_[w].exchange->begin(kNumel);
+      workers_[w].exchange->begin(kNumel, static_cast<int>(workers_.size()));
       for (std::size_t i = 0; i < kNumel; ++i) {
         workers_[w].model.push_back(unit_float(philox(seed, w, i, Purpose::test)[0]));
       }
@@ -216,7 +217,7 @@ TEST(PushSum, WeightAndInboxSurviveACheckpoint) {
     const auto restored = make_push_sum();
     restored->load(reader);
     reader.expect_end();
-    restored->begin(kNumel);
+    restored->begin(kNumel, 2);
     std::vector<float> model = town[w].model;
     std::vector<Dispatch> nothing;
     restored->attend(model, true, nothing);
@@ -224,6 +225,26 @@ TEST(PushSum, WeightAndInboxSurviveACheckpoint) {
     EXPECT_EQ(model, town[w].model);
     EXPECT_EQ(restored->weight(), town[w].exchange->weight());
   }
+}
+
+TEST(PushSum, MoreWeightThanAllHaveIsForeign) {
+  constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
+  const auto exchange = make_push_sum();
+  exchange->begin(kNumel, 2);
+  Letter letter;
+  for (const std::uint64_t weight : {2 * kWhole + 1, ~std::uint64_t{0}}) {
+    letter.write(Letter::Kind::push, weight, std::vector<float>(kNumel));
+    EXPECT_THROW(exchange->arrived(1, letter.read(letter.bytes().size()), letter), WireError);
+  }
+  Payload state;
+  ByteWriter writer(state);
+  writer.put(2 * kWhole + 1);
+  writer.put(std::uint64_t{0});
+  put_floats(writer, {});
+  ByteReader reader(state, "state");
+  const auto restored = make_push_sum();
+  restored->load(reader);
+  EXPECT_THROW(restored->begin(kNumel, 2), WireError);
 }
 
 TEST(PairSwap, BothMoveHalfway) {
@@ -267,7 +288,7 @@ TEST(PairSwap, ACircleOfRequestsIsRefusedAndEnds) {
 
 TEST(PairSwap, AnAnswerToNothingIsForeign) {
   const auto exchange = make_pair_swap();
-  exchange->begin(kNumel);
+  exchange->begin(kNumel, 2);
   Letter letter;
   letter.write(Letter::Kind::reply, 0, std::vector<float>(kNumel));
   EXPECT_THROW(exchange->arrived(1, letter.read(letter.bytes().size()), letter), WireError);

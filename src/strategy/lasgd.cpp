@@ -129,7 +129,9 @@ class LaSgd final : public Strategy {
     if (asked_period_ != kAuto) return asked_period_;
     const double step = rounds_.step_time().count(), work = rounds_.work_time().count();
     if (step <= 0 || work <= step) return 1;
-    return static_cast<std::uint64_t>(std::min(std::ceil(work / step), 1e6));
+    const auto hidden = static_cast<std::uint64_t>(std::min(std::ceil(work / step), 1e6));
+    // No longer than workers go on without a merge: they would wait for a round that nobody begins.
+    return asked_bound_ != kAuto ? std::min(hidden, asked_bound_) : hidden;
   }
   // Own steps without a merge after which this worker waits for one.
   std::uint64_t bound() const {

@@ -71,6 +71,17 @@ TEST_F(LaSgd, ARoundMayTakeManySteps) {
   EXPECT_LT(records[0].stats.consensus_distance, 1.0);
 }
 
+// Workers who wait because of their bound begin the round they wait for.
+TEST_F(LaSgd, ABoundShortensThePeriod) {
+  ModelRun run = walking(4, 400);
+  run.network = Network{3e4, Seconds(1e-3)};  // a round takes about ten steps
+  run.spec = "lasgd:max=2";
+  const auto records = play(run);
+  EXPECT_TRUE(replicas_are_the_same(records));
+  EXPECT_EQ(figure(records, "period"), 2);
+  EXPECT_GT(figure(records, "rounds"), 150);
+}
+
 TEST_F(LaSgd, RoundsBringModelsTogether) {
   ModelRun run = walking(8, 60);
   run.start = [](int rank, std::size_t) { return static_cast<float>(rank); };

@@ -21,7 +21,7 @@ class PairSwap final : public GossipExchange {
  public:
   PairSwap() { refusal_.write(Letter::Kind::refusal, 0); }
 
-  void begin(std::size_t numel) override {
+  void begin(std::size_t numel, int) override {
     snapshot_.reserve(numel);
     inbox_.reserve(numel);
   }

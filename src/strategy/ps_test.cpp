@@ -122,6 +122,24 @@ TEST(Ps, MetricsShrinkTheUnion) {
   EXPECT_DOUBLE_EQ(union_of("select=hysteresis,keep=2"), 2);
 }
 
+// What rounding withheld of coordinates that all picked comes later, beside picks that nobody
+// shares: more entries than one step's pushes together.
+TEST(Ps, MayKeepMoreThanWorkersPush) {
+  for (const char* keys : {"keep=4", "keep=4,servers=2", "keep=900"}) {
+    StrategyRun run = run_of(std::string("select=magnitude,") + keys, 2);
+    run.steps = 8;
+    run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
+      const bool common = step % 2 == 0;
+      const std::size_t first = common ? 0 : 5'000 * static_cast<std::size_t>(rank + 1);
+      const bool large = element >= first && element < first + 400;
+      return large ? 1 + 0.001f * unit_float(philox(3, step, element, Purpose::test)[0]) : 0.0f;
+    };
+    const auto records = play(run);
+    EXPECT_EQ(records[0].grads, records[1].grads) << keys;
+    EXPECT_LE(imbalance(run, records, 0), allowed_imbalance(2)) << keys;
+  }
+}
+
 TEST(Ps, LambdaGrowsFromNothing) {
   StrategyRun run = run_of("select=hysteresis,warmup=none", 4);
   run.plan.steps = std::uint64_t{1} << 50;  // no step of it is far enough

@@ -29,7 +29,11 @@ void move_towards(MutFloats from, Floats to, double share) {
 
 class PushSum final : public GossipExchange {
  public:
-  void begin(std::size_t numel) override {
+  void begin(std::size_t numel, int ranks) override {
+    all_ = static_cast<std::uint64_t>(ranks) * kWhole;
+    if (weight_ > all_ || inbox_weight_ > all_ - weight_) {
+      throw WireError("the state of gossip has more weight than all workers together");
+    }
     outbox_.reserve(numel);
     inbox_.reserve(numel);
     if (restored_.empty()) return;
@@ -45,6 +49,9 @@ class PushSum final : public GossipExchange {
     }
     const std::uint64_t weight = contents.number;
     const std::lock_guard lock(mutex_);
+    if (weight > all_ - inbox_weight_) {
+      throw WireError("gossip by push-sum got more weight than all workers have together");
+    }
     if (inbox_weight_ == 0) {
       std::swap(inbox_, letter);
     } else {
@@ -89,7 +96,7 @@ class PushSum final : public GossipExchange {
   }
 
  private:
-  std::uint64_t weight_ = kWhole;
+  std::uint64_t weight_ = kWhole, all_ = 0;
   Letter outbox_;
   std::vector<float> restored_;
 

@@ -22,7 +22,10 @@ ShardLimits ShardRound::push_limits() const {
 
 ShardLimits ShardRound::aggregate_limits(int ranks) const {
   const auto workers = static_cast<std::size_t>(ranks - first_worker);
-  return {std::min({kept, address.numel, workers * picked}), push_limits().proposals};
+  // A server that withholds may send what was pushed in any step before.
+  const std::size_t entries =
+      kept < address.numel ? kept : std::min(address.numel, workers * picked);
+  return {entries, push_limits().proposals};
 }
 
 void ServerShard::serve(const ShardRound& round, const ShardContents* own, const RunPlan& run) {
@@ -118,6 +121,7 @@ void ServerShard::roll_back() noexcept {
   for (std::size_t j = 0; j < touched_.size(); ++j) {
     residual_[touched_.indices[j]] = touched_.values[j];
   }
+  std::ranges::fill(sums_, 0.0f);  // of pushes before one that could not be read
   commit();
 }
 

@@ -14,6 +14,7 @@ Standby::~Standby() {
 }
 
 void Standby::start() {
+  failure_ = nullptr;  // of a piece that nobody joined
   if (runtime_.simulated()) {
     task_ = runtime_.launch([this] { do_piece(); });
     return;
