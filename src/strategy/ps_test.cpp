@@ -132,7 +132,7 @@ TEST(Ps, MayKeepMoreThanWorkersPush) {
       const bool common = step % 2 == 0;
       const std::size_t first = common ? 0 : 5'000 * static_cast<std::size_t>(rank + 1);
       const bool large = element >= first && element < first + 400;
-      return large ? 1 + 0.001f * unit_float(philox(3, step, element, Purpose::test)[0]) : 0.0f;
+      return large ? 1 + static_cast<float>(rank) / 128 : 0.0f;  // bf16 has them, but not their sum
     };
     const auto records = play(run);
     EXPECT_EQ(records[0].grads, records[1].grads) << keys;
