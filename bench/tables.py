@@ -299,6 +299,11 @@ def server_sim():
 
 
 @table
+def server_rate():
+    return server("sim 8 workers lr 0.02")
+
+
+@table
 def server_training_netlab():
     return server("netlab 4 workers")
 

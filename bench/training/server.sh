@@ -12,7 +12,7 @@ mnist=$1 only=${2-}
 keep_in bench/results/server.jsonl
 
 # run GROUP STRATEGY SEED: by the command that is set.
-run() { record "$1 seed $3 $2" "${command[@]}" --lr "$(rate_of ps)" --strategy "$2" --seed "$3"; }
+run() { record "$1 seed $3 $2" "${command[@]}" --lr "${lr-$(rate_of ps)}" --strategy "$2" --seed "$3"; }
 
 # A metric that changes nothing is magnitude, which is plain top-k through a server.
 strategies() {  # DENSITY
@@ -44,6 +44,10 @@ measure() {  # GROUP SEED...
 if wanted sim; then
   lenet 8 --epochs 2 --transport sim --network 1gbit,0.1ms --step-time 0.02
   measure "sim 8 workers" 1 2 3
+  # Not all of them bear that rate at the lower density.
+  for strategy in topk:density=0.001 ps:density=0.001,select={magnitude,hysteresis,mask}; do
+    lr=0.02 run "sim 8 workers lr 0.02" "$strategy" 1
+  done
 fi
 if wanted netlab; then
   lenet 4 --epochs 1 --transport gloo
