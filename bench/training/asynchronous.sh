@@ -66,9 +66,6 @@ if wanted speed; then
     lenet "$workers" --epochs 3 --transport sim --network 1gbit,0.1ms --step-time 0.02 --eval-every 94
     four "lenet equal sim $workers" "$workers" "${command[@]}"
     four "lenet slow sim $workers" "$workers" "${command[@]}" --slow 0:3
-    # Where all meet 15 times to be tested, each time somebody waits for the slow one: the same without.
-    lenet "$workers" --epochs 3 --transport sim --network 1gbit,0.1ms --step-time 0.02 --slow 0:3
-    run "lenet slow untested sim $workers" lasgd 1 "${command[@]}" --lr "$(rate_of lasgd "$workers")"
   done
 fi
 if wanted netlab; then
