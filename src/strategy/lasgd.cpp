@@ -27,9 +27,10 @@ constexpr std::uint64_t kShortestBound = 16;  // steps, when it is automatic
 constexpr std::size_t kPart = std::size_t{4} << 20;
 
 // The first steps are those of synchronous SGD, for models that have hardly learned do not average
-// well: an epoch or 500 steps, but no more than 5 % of the run.
+// well: an epoch or 500 steps, but no more than 2 % of the run, for they go at the pace of the
+// slowest.
 std::uint64_t warm_up_steps(const RunPlan& run) {
-  std::uint64_t steps = std::min<std::uint64_t>(500, run.steps / 20);
+  std::uint64_t steps = std::min<std::uint64_t>(500, run.steps / 50);
   if (run.steps_per_epoch > 0) {
     steps = std::min(steps, static_cast<std::uint64_t>(run.steps_per_epoch));
   }

@@ -156,7 +156,7 @@ TEST_F(LaSgd, AStalledWorkerBlocksTheOthersAfterTheBound) {
 
 TEST_F(LaSgd, WarmsUpInLockstep) {
   ModelRun run = walking(4, 100);
-  run.plan.steps = 400;  // 5 % of that are 20
+  run.plan.steps = 1000;  // 2 % of that are 20
   run.movement = [](int rank, std::uint64_t step, float) {
     return step < 20 ? 0.01f : noise(rank, step);
   };
