@@ -8,7 +8,7 @@ void gossip_letter(Bytes input) {
   constexpr std::size_t kNumel = 4;
   Choices choices(input);
   const auto exchange = choices.below(2) == 0 ? make_push_sum() : make_pair_swap();
-  exchange->begin(kNumel);
+  exchange->begin(kNumel, 2);
   std::vector<float> params(kNumel, 1.0f);
   std::vector<Dispatch> letters;
   if (choices.below(2) == 1) exchange->start(1, params, letters);
