@@ -185,7 +185,7 @@ def traffic(groups):
     rows = []
     for title, group in groups:
         runs = by([{"kind": kind(run["strategy"]), **run} for run in asynchronous(group)], "kind")
-        for name in ("every step", "by change (default)", "fixed period of equal traffic"):
+        for name in ("every step", "by change (default)", "gossip:kappa=3", "fixed period of equal traffic"):
             found = sorted(runs.get((name,), []), key=seeds)
             often = runs.get(("every step",), [])
             if not found or not often:

@@ -75,6 +75,9 @@ if wanted netlab; then
   four "lenet slow netlab 4" 4 "${netlab[@]}" --slow 0:3
 fi
 if wanted resnet20; then
-  three_gossips "resnet20 traffic gloo 4" 1 "$thinwire" train --model resnet20 --data "cifar10:$cifar10" --workers 4 \
-    --batch 32 --epochs 4 --lr 0.1 --momentum 0.9 --weight-decay 1e-4 --lr-schedule cosine:warmup=0.5 --transport gloo
+  command=("$thinwire" train --model resnet20 --data "cifar10:$cifar10" --workers 4 --batch 32 --epochs 4 --lr 0.1
+    --momentum 0.9 --weight-decay 1e-4 --lr-schedule cosine:warmup=0.5 --transport gloo)
+  # With a smaller kappa as many messages as 92 % less leave.
+  run "resnet20 traffic gloo 4" gossip:kappa=3 1 "${command[@]}"
+  three_gossips "resnet20 traffic gloo 4" 1 "${command[@]}"
 fi
