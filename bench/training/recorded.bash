@@ -53,7 +53,7 @@ record() {  # NAME COMMAND...
 # All parts of a measurement, or the one that was asked for.
 wanted() { [[ $1 == "${only:-$1}" ]]; }
 
-# Each its own best rate of 0.01, 0.02 and 0.05 for LeNet, 128 examples in a step of all workers. What averages
+# A rate that each bears, of 0.01, 0.02 and 0.05, for LeNet, 128 examples in a step of all workers. What averages
 # rarely takes steps on small batches, where SGD bears less: alone on 16 examples it is lost at 0.02, on 8 at 0.01.
 # lasgd bears 0.05 while workers are equally fast, but not with one 3 times slower.
 rate_of() {  # STRATEGY WORKERS

@@ -34,7 +34,7 @@ measure() {  # GROUP SEED...
         run "$group" "$strategy" "$seed"
       done
     done
-    # Servers on more ranks, or on one of its own, share the sending; the union is the same.
+    # Servers on more ranks share the sending; one on a rank of its own has a worker less.
     for strategy in ps:servers=4 ps:servers=dedicated; do
       run "$group" "$strategy" "$seed"
     done
