@@ -171,6 +171,21 @@ TEST(Train, ResumingContinuesBitForBit) {
             contents(directory.str() + "/parts" + last));
 }
 
+// As after an interruption between the last checkpoint and the last test.
+TEST(Train, ARunWithNothingLeftIsTestedAtTheTimeItTook) {
+  const TemporaryDirectory directory;
+  TrainOptions options = options_for(16, 4);
+  options.out = directory.str();
+  run(options, 1);
+  options.resume = true;
+  Seconds tested{0};
+  Observer watch;
+  watch.evaluated = [&](const StepReport& report, const Evaluation&) { tested = report.time; };
+  run_workers("threads", JoinOptions(),
+              [&](Transport& wire) { train(wire, options, digits(), watch); });
+  EXPECT_GT(tested, Seconds(0));
+}
+
 // One example has a pixel that is not a number.
 class Poisoned final : public Dataset {
  public:

@@ -71,6 +71,15 @@ TEST_F(LaSgd, ARoundMayTakeManySteps) {
   EXPECT_LT(records[0].stats.consensus_distance, 1.0);
 }
 
+// A test of the model between two steps is no step: the period stays near what it was.
+TEST_F(LaSgd, APauseIsNoStep) {
+  ModelRun run = walking(4, 400);
+  run.network = Network{3e4, Seconds(1e-3)};  // a round takes about ten steps
+  const double before = figure(play(run), "period");
+  run.seconds = [](int, std::uint64_t step) { return step == 398 ? 1.0 : 0.01; };
+  EXPECT_GT(figure(play(run), "period"), before / 2);
+}
+
 // Workers who wait because of their bound begin the round they wait for.
 TEST_F(LaSgd, ABoundShortensThePeriod) {
   ModelRun run = walking(4, 400);
