@@ -2,14 +2,18 @@
 #include "cli/launcher.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "cli/worker_process.h"
 
@@ -53,6 +57,40 @@ class Launch : public testing::Test {
   std::filesystem::path folder_;
   std::string err_;
 };
+
+// All descriptors of this process are taken but so many.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int left) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = std::min<rlim_t>(few.rlim_cur, 256);
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int each; (each = dup(STDIN_FILENO)) >= 0;) taken_.emplace_back(each);
+    taken_.resize(taken_.size() - static_cast<std::size_t>(left));
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<Descriptor> taken_;
+};
+
+// However few descriptors there are, a worker is watched or does not exist.
+TEST_F(Launch, LeavesNoWorkerBehindForWantOfADescriptor) {
+  int failures = 0;
+  for (int left = 0; left < 5; ++left) {
+    const FewDescriptors few(left);
+    try {
+      const WorkerProcess worker(0, {"/bin/sleep", "60"}, {}, -1);
+    } catch (const std::system_error&) {
+      ++failures;
+    }
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << left;
+    EXPECT_EQ(errno, ECHILD);
+  }
+  EXPECT_EQ(failures, 3);  // two for its output, one for its end
+}
 
 // On a terminal rank 0 rewrites its last line; what others say takes that line's place.
 TEST_F(Launch, LinesOfOtherRanksTakeThePlaceOfALiveLine) {

@@ -67,15 +67,15 @@ trainer::Observer TrainReport::observer() {
 }
 
 std::string TrainReport::line(const trainer::StepReport& report) const {
-  // The first step is not typical, so it is not counted.
-  const auto timed = static_cast<double>(report.step - first_step_);
-  const Seconds left = (system_runtime().now() - first_time_) / std::max(timed, 1.0) *
-                       static_cast<double>(report.steps - report.step);
-  return fmt::format(
-      "{}{:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}", kProgressWord, report.epoch,
-      report.step, report.steps, report.loss, report.samples_per_second,
-      readable_bytes(static_cast<double>(bytes_)),
-      timed > 0 && report.step < report.steps ? fmt::format("  {} left", readable_time(left)) : "");
+  // The first step is not typical, so it is not counted. Where workers are free the run is as far
+  // as all of them together, whatever this one has done.
+  const double done = report.position, all = static_cast<double>(report.steps);
+  const double timed = done - first_position_;
+  const Seconds left = (system_runtime().now() - first_time_) / std::max(timed, 1.0) * (all - done);
+  return fmt::format("{}{:.2f}  step {:.0f}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}",
+                     kProgressWord, report.epoch, std::min(done, all), report.steps, report.loss,
+                     report.samples_per_second, readable_bytes(static_cast<double>(bytes_)),
+                     timed > 0 && done < all ? fmt::format("  {} left", readable_time(left)) : "");
 }
 
 void TrainReport::step(const trainer::StepReport& report) {
@@ -97,11 +97,13 @@ void TrainReport::step(const trainer::StepReport& report) {
   const Seconds now = system_runtime().now();
   if (first_step_ == 0) {
     first_step_ = report.step;
+    first_position_ = report.position;
     first_time_ = now;
   }
   if (io_.live) {
     progress_.detail(line(report));
-  } else if (now - last_plain_line_ >= kPlainLineEvery || report.step == report.steps) {
+  } else if (now - last_plain_line_ >= kPlainLineEvery ||
+             report.position >= static_cast<double>(report.steps)) {
     last_plain_line_ = now;
     progress_.stage(line(report));
   }

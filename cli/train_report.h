@@ -55,6 +55,7 @@ class TrainReport {
   std::string training_loss_;  // of all workers, if there was a step to tell it of
   // By the clock of whoever watches, which on sim is not that of the run.
   std::uint64_t first_step_ = 0;
+  double first_position_ = 0;
   Seconds first_time_{0};
   Seconds last_plain_line_{-1e9};
 };

@@ -184,8 +184,9 @@ class Run {
   void tell(StepReport& report, const Counters& before) {
     const Counters now = counters_now();
     report.step = session_.step();
-    report.steps = std::max(options_.steps, report.step);
-    report.epoch = position() / steps_per_epoch_;
+    report.steps = options_.steps;
+    report.position = position();
+    report.epoch = report.position / steps_per_epoch_;
     report.time = Seconds(now.time);
     report.compute = Seconds(now.compute - before.compute);
     report.codec = Seconds(now.codec - before.codec);

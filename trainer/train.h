@@ -57,6 +57,7 @@ struct Evaluation {
 struct StepReport {
   std::uint64_t step = 0;  // just finished, from 1
   std::uint64_t steps = 0;
+  double position = 0;  // of all workers, in steps: a free worker may be ahead of it or behind
   double epoch = 0;
   double loss = 0;                        // of this worker's batch alone
   Seconds time{0};                        // since the start, resumed runs included
