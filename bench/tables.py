@@ -105,7 +105,7 @@ def at_rate(run):
 
 def lost(run):
     """Whether the model became infinite; such a run ends, or it goes on with the accuracy of guessing."""
-    return run.get("diverged", False) or run["accuracy"] < 0.11
+    return run.get("diverged", False) or run["accuracy"] < 0.12
 
 
 def lenet(strategies, workers=(4,)):
@@ -172,8 +172,15 @@ def asynchronous(group):
     return [line for line in lines("asynchronous") if line["run"].startswith(group + " seed")]
 
 
+# Further gossips of the table, by their spec.
+GOSSIPS = ("gossip:kappa=3", "gossip:trigger=period,period=4", "gossip:trigger=period,period=2,peers=exp", "gossip:bits=4,kappa=0.5,peers=exp",
+           "gossip:bits=4,trigger=period,period=2,peers=exp")
+
+
 def kind(strategy):
     """How a gossip is told apart in a table; the period of equal traffic differs from seed to seed."""
+    if strategy in GOSSIPS:
+        return f"`{strategy}`"
     if strategy == "gossip:trigger=period":
         return "every step"
     if strategy.startswith("gossip:trigger=period,"):
@@ -185,7 +192,7 @@ def traffic(groups):
     rows = []
     for title, group in groups:
         runs = by([{"kind": kind(run["strategy"]), **run} for run in asynchronous(group)], "kind")
-        for name in ("every step", "by change (default)", "gossip:kappa=3", "fixed period of equal traffic"):
+        for name in ("every step", "by change (default)", *map(kind, GOSSIPS), "fixed period of equal traffic"):
             found = sorted(runs.get((name,), []), key=seeds)
             often = runs.get(("every step",), [])
             if not found or not often:
@@ -317,8 +324,14 @@ def server_netlab():
 
 
 def overview(where):
-    """Runs of bench/training/overview.sh by (strategy, rate)."""
+    """Runs of bench/training/overview.sh by (strategy, rate); of several learning rates the one that was borne, tried last."""
     return {(run["strategy"], run["rate"]): run for run in lines("overview") if run["run"].startswith(where + " ")}
+
+
+def lower_rate(run):
+    """The learning rate, if the usual one was not borne."""
+    _, usual, rate = run["run"].partition(" lr ")
+    return f" (lr {rate})" if usual else ""
 
 
 def strategies_of(runs):
@@ -352,7 +365,7 @@ def overview_sim():
         for read, rate in ((lambda run: percent(run["accuracy"]), "1gbit"), (lambda run: count(run["bytes_per_worker_step"] / 1000), "1gbit"),
                            (lambda run: f"{run['seconds']:.1f}", "1gbit"), (lambda run: f"{run['seconds']:.1f}", "100mbit")):
             found = [runs[size].get((strategy, rate)) for size in sizes]
-            row.append(" / ".join("-" if not run else "diverged" if lost(run) else read(run) for run in found))
+            row.append(" / ".join("-" if not run else "diverged" if lost(run) else read(run) + lower_rate(run) for run in found))
         rows.append(row)
     return rows and markdown(["strategy", "accuracy, 8 / 16 / 32 workers", "kB per worker and step", "1 Gbit/s: seconds", "100 Mbit/s: seconds"], rows)
 

@@ -77,7 +77,12 @@ fi
 if wanted resnet20; then
   command=("$thinwire" train --model resnet20 --data "cifar10:$cifar10" --workers 4 --batch 32 --epochs 4 --lr 0.1
     --momentum 0.9 --weight-decay 1e-4 --lr-schedule cosine:warmup=0.5 --transport gloo)
-  # With a smaller kappa as many messages as 92 % less leave.
-  run "resnet20 traffic gloo 4" gossip:kappa=3 1 "${command[@]}"
-  three_gossips "resnet20 traffic gloo 4" 1 "${command[@]}"
+  group="resnet20 traffic gloo 4"
+  run "$group" gossip 1 "${command[@]}"
+  run "$group" gossip:trigger=period 1 "${command[@]}"
+  # More messages, of 32 bits and of 4, and fixed periods of about as many.
+  for strategy in gossip:kappa=3 gossip:trigger=period,period=4 gossip:trigger=period,period=2,peers=exp \
+    gossip:bits=4,kappa=0.5,peers=exp gossip:bits=4,trigger=period,period=2,peers=exp; do
+    run "$group" "$strategy" 1 "${command[@]}"
+  done
 fi

@@ -13,8 +13,17 @@ keep_in bench/results/overview.jsonl
 
 strategies=(dense dense:dtype=bf16 topk gtopk qsgd grandk powersgd localsgd gossip lasgd ps)
 
-# run WHERE COMMAND...: at the rate and by the strategy that are set.
-run() { record "$1 $rate $strategy" "${@:2}" --lr "$(rate_of "$strategy" "$workers")" --strategy "$strategy"; }
+# run WHERE COMMAND...: on the network and by the strategy that are set. Who is lost may bear a lower learning rate.
+run() {
+  local lr name="$1 $rate $strategy"
+  lr=$(rate_of "$strategy" "$workers")
+  record "$name" "${@:2}" --lr "$lr" --strategy "$strategy"
+  while was_lost "$name"; do
+    lr=$(awk "BEGIN { print $lr / 2 }")
+    name="$1 $rate $strategy lr $lr"
+    record "$name" "${@:2}" --lr "$lr" --strategy "$strategy"
+  done
+}
 fields() { echo "\"rate\":\"$rate\","; }
 
 if wanted netlab; then
