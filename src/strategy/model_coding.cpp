@@ -16,7 +16,8 @@ namespace {
 
 constexpr float kMemory = 0.95f;             // of a range, per letter
 constexpr float kHeadRoom = 2;               // of the range that is coded over the one expected
-constexpr float kLonger = 2;                 // silence for which ranges still hold
+constexpr float kLonger = 2;                 // silence for which ranges still hold,
+constexpr float kDelay = 4;                  // and steps that a busy wire may add to it
 constexpr std::uint64_t kFirstLetters = 16;  // from which ranges are learned, before any is used
 constexpr std::uint64_t kNewLetters = 4;     // ... and again after a long silence
 
@@ -93,7 +94,7 @@ void ModelCoding::read(Bytes coded, float share, MutFloats model) {
 // Workers that are silent for longer than they used to be, as at the end of a warm-up, have moved
 // farther apart than they used to: new letters have to tell how far.
 bool ModelCoding::experienced() {
-  const bool usual = silence_ <= kLonger * usual_silence_;
+  const bool usual = silence_ <= kLonger * usual_silence_ + kDelay;
   usual_silence_ = std::max(silence_, kMemory * usual_silence_);
   silence_ = 0;
   if (!usual) letters_ = std::min(letters_, kFirstLetters - kNewLetters);
