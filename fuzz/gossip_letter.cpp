@@ -6,10 +6,13 @@ namespace thinwire::fuzz {
 
 void gossip_letter(Bytes input) {
   constexpr std::size_t kNumel = 4;
+  constexpr unsigned kInPairs = 0;
   Choices choices(input);
-  const auto exchange = choices.below(2) == 0 ? make_push_sum() : make_pair_swap();
-  exchange->begin(kNumel, 2);
+  constexpr unsigned kForms[] = {32, kInPairs, 8, 4};
+  const unsigned bits = kForms[choices.below(std::size(kForms))];
+  const auto exchange = bits == kInPairs ? make_pair_swap() : make_push_sum(bits);
   std::vector<float> params(kNumel, 1.0f);
+  exchange->begin(params, 2);
   std::vector<Dispatch> letters;
   if (choices.below(2) == 1) exchange->start(1, params, letters);
   // Several letters, each after its length.
@@ -21,6 +24,7 @@ void gossip_letter(Bytes input) {
     accept_or_refuse<WireError>([&] {
       const Letter::Contents contents = letter.read(received);
       demand(contents.model.empty() || contents.model.size() == kNumel);
+      demand(contents.coded.size() <= received);
       if (contents.kind != Letter::Kind::last && contents.kind != Letter::Kind::wake) {
         exchange->arrived(1, contents, letter);
       }

@@ -22,7 +22,7 @@
 namespace thinwire {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 2;
+constexpr std::uint32_t kStateVersion = 3;
 
 class Gossip final : public Strategy {
  public:
@@ -40,7 +40,7 @@ class Gossip final : public Strategy {
     const Floats params = context.model.params;
     trigger_.begin(context.run);
     movement_.begin(params);
-    exchange_->begin(params.size(), context.wire.size());
+    exchange_->begin(params, context.wire.size());
     rounds_.open(context.wire, context.run.samples);
     courier_.open(context.wire, params.size());
     clock_.leave(context.wire.now());
@@ -100,6 +100,8 @@ class Gossip final : public Strategy {
                                 static_cast<double>(steps_)}};
     trigger_.report(out);
     out.push_back({"refused", static_cast<double>(refused_)});
+    out.push_back({"blocks_out_of_range", static_cast<double>(blocks_out_of_range_),
+                   static_cast<double>(coded_blocks_)});
     return out;
   }
 
@@ -146,6 +148,8 @@ class Gossip final : public Strategy {
   void attend(const ModelView& model, bool may_send, std::vector<Dispatch>& letters) {
     const GossipExchange::Attended attended = exchange_->attend(model.params, may_send, letters);
     if (attended.merged) movement_.merged(model.params);
+    coded_blocks_ += attended.coded_blocks;
+    blocks_out_of_range_ += attended.blocks_out_of_range;
     if (!attended.refused) return;
     trigger_.failed();
     ++refused_;
@@ -156,6 +160,7 @@ class Gossip final : public Strategy {
                                  context.wire.rank(), context.wire.size());
     if (!exchange_->start(peer, context.model.params, letters)) return false;
     ++turn_;
+    movement_.merged(context.model.params);  // what a letter in few bits took from it
     movement_.told();
     return true;
   }
@@ -171,6 +176,7 @@ class Gossip final : public Strategy {
   StepClock clock_;
   std::uint64_t turn_ = 0;  // exchanges begun
   std::uint64_t steps_ = 0, models_sent_ = 0, refused_ = 0;
+  std::uint64_t coded_blocks_ = 0, blocks_out_of_range_ = 0;
   std::uint64_t samples_ = 0, global_samples_ = 0;  // while no rounds are going on
   std::unique_ptr<GossipExchange> exchange_;
   Rounds rounds_;    // for the news alone
@@ -183,6 +189,7 @@ std::unique_ptr<Strategy> make_gossip(Spec& spec) {
   static constexpr std::string_view kTriggers[] = {"change", "budget", "period"};
   static constexpr std::string_view kExchanges[] = {"pushsum", "pair"};
   static constexpr std::string_view kPeers[] = {"random", "ring", "exp"};
+  static constexpr std::string_view kBits[] = {"32", "8", "4"};
   using Rule = GossipTrigger::Rule;
   GossipTrigger::Options options;
   const std::string rule = spec.choice("trigger", kTriggers);
@@ -192,10 +199,16 @@ std::unique_ptr<Strategy> make_gossip(Spec& spec) {
   options.period = static_cast<std::uint64_t>(spec.integer("period", 1, 1, 1'000'000));
   const bool pairs = spec.choice("exchange", kExchanges) == "pair";
   const std::string peers = spec.choice("peers", kPeers);
-  return std::make_unique<Gossip>(options, pairs ? make_pair_swap() : make_push_sum(),
-                                  peers == "random" ? PeerRule::random
-                                  : peers == "ring" ? PeerRule::ring
-                                                    : PeerRule::exp);
+  const std::string bits = spec.choice("bits", kBits);
+  if (pairs && bits != "32") {
+    throw ConfigError(fmt::format(
+        "gossip: bits={} needs exchange=pushsum: models in pairs are exchanged in full", bits));
+  }
+  return std::make_unique<Gossip>(
+      options, pairs ? make_pair_swap() : make_push_sum(static_cast<unsigned>(std::stoul(bits))),
+      peers == "random" ? PeerRule::random
+      : peers == "ring" ? PeerRule::ring
+                        : PeerRule::exp);
 }
 
 }  // namespace thinwire

@@ -21,7 +21,7 @@ class GossipExchange {
  public:
   virtual ~GossipExchange() = default;
 
-  virtual void begin(std::size_t numel, int ranks) = 0;
+  virtual void begin(Floats params, int ranks) = 0;
 
   // May take the letter's memory and leave other memory of that size in its place.
   virtual void arrived(int from, const Letter::Contents& contents, Letter& letter) = 0;
@@ -31,11 +31,14 @@ class GossipExchange {
   struct Attended {
     bool merged = false;
     bool refused = false;  // what was begun came to nothing
+    // Of letters in few bits that came since the last time, and those of them too far off to read.
+    std::uint64_t coded_blocks = 0, blocks_out_of_range = 0;
   };
   virtual Attended attend(MutFloats params, bool may_send, std::vector<Dispatch>& out) = 0;
 
-  // Begins an exchange with `peer`, while no letter is on its way. False: not now.
-  virtual bool start(int peer, Floats params, std::vector<Dispatch>& out) = 0;
+  // Begins an exchange with `peer`, while no letter is on its way. False: not now. What rounding
+  // adds to a letter in few bits is taken from params.
+  virtual bool start(int peer, MutFloats params, std::vector<Dispatch>& out) = 0;
 
   // Whether both sides get the other's model.
   virtual bool mutual() const = 0;
@@ -46,7 +49,8 @@ class GossipExchange {
   virtual void load(ByteReader& in) = 0;
 };
 
-std::unique_ptr<GossipExchange> make_push_sum();
+std::unique_ptr<GossipExchange> make_push_sum(
+    unsigned bits = 32);  // per parameter in letters: 32, 8 or 4
 std::unique_ptr<GossipExchange> make_pair_swap();
 
 }  // namespace thinwire

@@ -21,21 +21,27 @@ using Make = std::unique_ptr<GossipExchange> (*)();
 
 constexpr std::size_t kNumel = 3;
 
+std::unique_ptr<GossipExchange> push_sum() { return make_push_sum(); }
+std::unique_ptr<GossipExchange> in_8_bits() { return make_push_sum(8); }
+std::unique_ptr<GossipExchange> in_4_bits() { return make_push_sum(4); }
+
 struct Worker {
   std::unique_ptr<GossipExchange> exchange;
   std::vector<float> model;
   bool refused = false;
+  std::uint64_t coded_blocks = 0, blocks_out_of_range = 0;
 };
 
 class Town {
  public:
-  Town(Make make, std::size_t workers, std::uint64_t seed) : workers_(workers) {
+  Town(Make make, std::size_t workers, std::uint64_t seed, std::size_t numel = kNumel)
+      : workers_(workers) {
     for (std::size_t w = 0; w < workers; ++w) {
       workers_[w].exchange = make();
-      workers_[w].exchange->begin(kNumel, static_cast<int>(workers_.size()));
-      for (std::size_t i = 0; i < kNumel; ++i) {
+      for (std::size_t i = 0; i < numel; ++i) {
         workers_[w].model.push_back(unit_float(philox(seed, w, i, Purpose::test)[0]));
       }
+      workers_[w].exchange->begin(workers_[w].model, static_cast<int>(workers_.size()));
     }
   }
 
@@ -55,6 +61,8 @@ class Town {
     const auto attended =
         workers_[worker].exchange->attend(workers_[worker].model, idle(worker), out);
     workers_[worker].refused |= attended.refused;
+    workers_[worker].coded_blocks += attended.coded_blocks;
+    workers_[worker].blocks_out_of_range += attended.blocks_out_of_range;
     post(worker, out);
   }
   // The oldest letter from one to the other arrives. False if there is none.
@@ -62,7 +70,7 @@ class Town {
     auto& queue = streets_[{from, to}];
     if (queue.empty()) return false;
     Letter letter;
-    letter.reserve(kNumel);
+    letter.reserve(workers_[to].model.size());
     std::ranges::copy(queue.front(), letter.room().begin());
     const std::size_t bytes = queue.front().size();
     queue.pop_front();
@@ -83,6 +91,12 @@ class Town {
   }
   void move(std::size_t worker, float by) {
     for (float& value : workers_[worker].model) value += by;
+  }
+
+  std::uint64_t count(std::uint64_t Worker::*what) const {
+    std::uint64_t sum = 0;
+    for (const Worker& worker : workers_) sum += worker.*what;
+    return sum;
   }
 
   // Weights and weighted sums of all models, those in letters included.
@@ -143,8 +157,16 @@ void wander(Town& town, std::uint64_t seed, std::uint64_t events) {
   town.settle();
 }
 
+// Two workers tell each other often enough to do it in few bits from here on.
+void get_acquainted(Town& town) {
+  for (int round = 0; round < 30; ++round) {
+    for (std::size_t w : {0u, 1u}) town.start(w, 1 - w);
+    town.settle();
+  }
+}
+
 TEST(PushSum, GivesHalfOfItsWeightAndMovesByTheShareOfWhatCame) {
-  Town town(make_push_sum, 2, 1);
+  Town town(push_sum, 2, 1);
   const float a = town[0].model[0], b = town[1].model[0];
   const double whole = town.weight();
   EXPECT_TRUE(town.start(0, 1));
@@ -158,7 +180,7 @@ TEST(PushSum, GivesHalfOfItsWeightAndMovesByTheShareOfWhatCame) {
 
 // What waits in the inbox is merged with what comes, as if each had been merged on its own.
 TEST(PushSum, TheInboxCoalesces) {
-  Town at_once(make_push_sum, 5, 7), one_by_one(make_push_sum, 5, 7);
+  Town at_once(push_sum, 5, 7), one_by_one(push_sum, 5, 7);
   for (std::size_t from = 1; from < 5; ++from) {
     for (Town* town : {&at_once, &one_by_one}) {
       town->start(from, 0);
@@ -174,7 +196,7 @@ TEST(PushSum, TheInboxCoalesces) {
 }
 
 TEST(PushSum, WhoBecomesTooLightIsSilentUntilToldSomething) {
-  Town town(make_push_sum, 2, 1);
+  Town town(push_sum, 2, 1);
   int told = 0;
   while (town.start(0, 1)) {
     town.deliver(0, 1);
@@ -193,7 +215,7 @@ RC_GTEST_PROP(PushSum, NoMassIsLostUnderDelayAndReordering, ()) {
   const auto size = *rc::gen::inRange<std::size_t>(2, 10);
   for (int schedule = 0; schedule < 20; ++schedule) {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    Town town(make_push_sum, size, seed);
+    Town town(push_sum, size, seed);
     const double weight = town.weight();
     std::vector<double> before;
     for (std::size_t i = 0; i < kNumel; ++i) before.push_back(town.weighted_mean(i));
@@ -205,32 +227,114 @@ RC_GTEST_PROP(PushSum, NoMassIsLostUnderDelayAndReordering, ()) {
   }
 }
 
-TEST(PushSum, WeightAndInboxSurviveACheckpoint) {
-  Town town(make_push_sum, 2, 5);
-  town.start(0, 1);
-  town.deliver(0, 1);
-  for (std::size_t w = 0; w < 2; ++w) {
-    Payload state;
-    ByteWriter writer(state);
-    town[w].exchange->save(writer);
-    ByteReader reader(state, "state");
-    const auto restored = make_push_sum();
-    restored->load(reader);
-    reader.expect_end();
-    restored->begin(kNumel, 2);
-    std::vector<float> model = town[w].model;
-    std::vector<Dispatch> nothing;
-    restored->attend(model, true, nothing);
-    town.attend(w);
-    EXPECT_EQ(model, town[w].model);
-    EXPECT_EQ(restored->weight(), town[w].exchange->weight());
+// Models come together, letters in few bits as well as in many.
+RC_GTEST_PROP(PushSum, NoMassIsLostInFewBits, ()) {
+  constexpr std::size_t kLarge = 300;  // two blocks
+  for (const Make make : {in_8_bits, in_4_bits}) {
+    const auto size = *rc::gen::inRange<std::size_t>(2, 6);
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    Town town(make, size, seed, kLarge);
+    const double weight = town.weight();
+    std::vector<double> before;
+    for (std::size_t i = 0; i < kLarge; ++i) before.push_back(town.weighted_mean(i));
+    wander(town, seed, 500 * size);
+    RC_ASSERT(town.weight() == weight);
+    RC_ASSERT(town.count(&Worker::coded_blocks) > 10 * size);
+    RC_ASSERT(town.spread() < 0.3);
+    // A block that was not read is the one thing that moves the mean: by less than models differ.
+    const bool all_read = town.count(&Worker::blocks_out_of_range) == 0;
+    for (std::size_t i = 0; i < kLarge; ++i) {
+      RC_ASSERT(std::abs(town.weighted_mean(i) - before[i]) < (all_read ? 1e-5 : 0.3));
+    }
+  }
+}
+
+TEST(PushSum, WorkersInTouchReadEveryBlockAndMeetWhereTheyDoInFull) {
+  constexpr std::size_t kLarge = 1000, kWorkers = 4;
+  for (const Make make : {in_8_bits, in_4_bits}) {
+    Town town(make, kWorkers, 3, kLarge);
+    std::vector<double> before;
+    for (std::size_t i = 0; i < kLarge; ++i) before.push_back(town.weighted_mean(i));
+    for (std::size_t round = 0; round < 100; ++round) {
+      for (std::size_t w = 0; w < kWorkers; ++w) town.start(w, (w + 1 + round % 2) % kWorkers);
+      town.settle();
+    }
+    EXPECT_EQ(town.count(&Worker::blocks_out_of_range), 0u);
+    EXPECT_GT(town.count(&Worker::coded_blocks), 80 * kWorkers * 4);
+    EXPECT_LT(town.spread(), 1e-3);
+    for (std::size_t i = 0; i < kLarge; ++i) {
+      ASSERT_NEAR(town.weighted_mean(i), before[i], 1e-5);
+    }
+  }
+}
+
+TEST(PushSum, ALetterInFewBitsIsThatShort) {
+  constexpr std::size_t kLarge = 1000;  // four blocks
+  for (const auto& [make, bytes] : {std::pair<Make, std::size_t>{push_sum, 16 + 4000},
+                                    {in_8_bits, 16 + 4 * 6 + 1000},
+                                    {in_4_bits, 16 + 4 * 6 + 500}}) {
+    Town town(make, 2, 1, kLarge);
+    get_acquainted(town);
+    std::vector<Dispatch> out;
+    ASSERT_TRUE(town[0].exchange->start(1, town[0].model, out));
+    EXPECT_EQ(out[0].letter->bytes().size(), bytes);
+    EXPECT_TRUE(out[0].letter->has_model());
+  }
+}
+
+TEST(PushSum, RefusesLettersInOtherBits) {
+  Town town(in_8_bits, 2, 1);
+  get_acquainted(town);
+  std::vector<Dispatch> out;
+  ASSERT_TRUE(town[0].exchange->start(1, town[0].model, out));
+  Letter letter;
+  letter.reserve(kNumel);
+  std::ranges::copy(out[0].letter->bytes(), letter.room().begin());
+  const Letter::Contents contents = letter.read(out[0].letter->bytes().size());
+  for (const Make make : {push_sum, in_4_bits, make_pair_swap}) {
+    const auto exchange = make();
+    exchange->begin(town[1].model, 2);
+    EXPECT_THROW(exchange->arrived(0, contents, letter), WireError);
+    std::vector<float> model = town[1].model;
+    EXPECT_FALSE(exchange->attend(model, true, out).merged);
+  }
+}
+
+TEST(PushSum, WeightInboxAndRangesSurviveACheckpoint) {
+  for (const Make make : {push_sum, in_4_bits}) {
+    Town town(make, 2, 5);
+    get_acquainted(town);
+    town.start(0, 1);
+    town.deliver(0, 1);
+    for (std::size_t w = 0; w < 2; ++w) {
+      Payload state;
+      ByteWriter writer(state);
+      town[w].exchange->save(writer);
+      ByteReader reader(state, "state");
+      const auto restored = make();
+      restored->load(reader);
+      reader.expect_end();
+      std::vector<float> model = town[w].model;
+      restored->begin(model, 2);
+      std::vector<Dispatch> letters;
+      restored->attend(model, true, letters);
+      town.attend(w);
+      EXPECT_EQ(model, town[w].model);
+      EXPECT_EQ(restored->weight(), town[w].exchange->weight());
+      // And they go on in the same way.
+      restored->start(0, model, letters);
+      town[w].exchange->start(0, town[w].model, letters);
+      const Bytes resumed = letters[0].letter->bytes(), lasting = letters[1].letter->bytes();
+      EXPECT_TRUE(std::ranges::equal(resumed, lasting));
+      EXPECT_EQ(model, town[w].model);
+    }
   }
 }
 
 TEST(PushSum, MoreWeightThanAllHaveIsForeign) {
   constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
   const auto exchange = make_push_sum();
-  exchange->begin(kNumel, 2);
+  exchange->begin(std::vector<float>(kNumel), 2);
   Letter letter;
   for (const std::uint64_t weight : {2 * kWhole + 1, ~std::uint64_t{0}}) {
     letter.write(Letter::Kind::push, weight, std::vector<float>(kNumel));
@@ -244,7 +348,7 @@ TEST(PushSum, MoreWeightThanAllHaveIsForeign) {
   ByteReader reader(state, "state");
   const auto restored = make_push_sum();
   restored->load(reader);
-  EXPECT_THROW(restored->begin(kNumel, 2), WireError);
+  EXPECT_THROW(restored->begin(std::vector<float>(kNumel), 2), WireError);
 }
 
 TEST(PairSwap, BothMoveHalfway) {
@@ -288,7 +392,7 @@ TEST(PairSwap, ACircleOfRequestsIsRefusedAndEnds) {
 
 TEST(PairSwap, AnAnswerToNothingIsForeign) {
   const auto exchange = make_pair_swap();
-  exchange->begin(kNumel, 2);
+  exchange->begin(std::vector<float>(kNumel), 2);
   Letter letter;
   letter.write(Letter::Kind::reply, 0, std::vector<float>(kNumel));
   EXPECT_THROW(exchange->arrived(1, letter.read(letter.bytes().size()), letter), WireError);

@@ -20,6 +20,8 @@ const char* const kSpecs[] = {
     "gossip:kappa=0,exchange=pair,peers=exp",
     "gossip:trigger=period,period=3",
     "gossip:trigger=budget,budget=0.3",
+    "gossip:kappa=0,bits=8",
+    "gossip:kappa=0,peers=exp,bits=4",
 };
 
 class Gossip : public testing::Test {
@@ -65,7 +67,8 @@ TEST_F(Gossip, EndsWithTheMeanOfAllModelsOnEveryRank) {
 }
 
 TEST_F(Gossip, BringsModelsTogether) {
-  for (const char* spec : {kSpecs[0], kSpecs[2], kSpecs[3], kSpecs[4], kSpecs[5], kSpecs[6]}) {
+  for (const char* spec :
+       {kSpecs[0], kSpecs[2], kSpecs[3], kSpecs[4], kSpecs[5], kSpecs[6], kSpecs[8], kSpecs[9]}) {
     ModelRun run = standing(spec, 8);
     run.steps = 200;
     EXPECT_LT(play(run)[0].stats.consensus_distance, 0.02) << spec;
@@ -98,6 +101,40 @@ TEST_F(Gossip, LosesNoMovementUnderDelay) {
       EXPECT_NEAR(records[0].params[7], expected, 1e-4) << spec << ", " << bandwidth;
     }
   }
+}
+
+// Each worker descends to the same point, with gradients of its own.
+TEST_F(Gossip, ConvergesInFewBitsAsInMany) {
+  ModelRun run;
+  run.numel = 600;
+  run.steps = 400;
+  run.start = apart;
+  run.network = Network{1e8, Seconds(1e-4)};
+  run.movement = [](int rank, std::uint64_t step, float now) {
+    const float rate = 0.1f * (1 - static_cast<float>(step) / 400);
+    return rate * (2 - now + 10 * noise(rank, step));
+  };
+  std::map<int, std::vector<ModelRecord>> records;
+  for (const int bits : {32, 8, 4}) {
+    run.spec = "gossip:trigger=period,period=2,peers=exp,bits=" + std::to_string(bits);
+    records[bits] = play(run);
+    EXPECT_TRUE(replicas_are_the_same(records[bits]));
+    EXPECT_LT(figure(records[bits], "blocks_out_of_range"), 0.01) << bits;
+    EXPECT_NEAR(records[bits][0].params[7], records[32][0].params[7], 0.01) << bits;
+    EXPECT_LT(records[bits][0].stats.consensus_distance, 0.02) << bits;
+  }
+  EXPECT_NEAR(records[32][0].params[7], 2, 0.1);
+}
+
+TEST(GossipBits, AreForPushSumAlone) {
+  try {
+    make_strategy("gossip:exchange=pair,bits=4");
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("bits=4 needs exchange=pushsum"), std::string::npos);
+  }
+  EXPECT_NO_THROW(make_strategy("gossip:exchange=pair,bits=32"));
+  EXPECT_THROW(make_strategy("gossip:bits=5"), ConfigError);
 }
 
 TEST_F(Gossip, RepeatsBitForBit) {
@@ -216,7 +253,8 @@ TEST_F(Gossip, EndsWhenAllTogetherHaveDoneEnough) {
 }
 
 TEST_F(Gossip, GoesOnFromACheckpoint) {
-  for (const char* spec : {"gossip:kappa=2", "gossip:kappa=0,exchange=pair"}) {
+  for (const char* spec :
+       {"gossip:kappa=2", "gossip:kappa=0,exchange=pair", "gossip:kappa=0,bits=4"}) {
     ModelRun run = standing(spec, 4);
     run.steps = 25;
     run.network = Network{2e4, Seconds(1e-3)};  // letters are on their way most of the time
@@ -310,7 +348,9 @@ TEST(GossipThreads, MixesAndAgreesWithRealThreads) {
     EXPECT_TRUE(replicas_are_the_same(records)) << spec;
     double mean = 0;
     for (int rank = 0; rank < 4; ++rank) mean += apart(rank, 3) / 4;
-    EXPECT_NEAR(records[0].params[3], mean, 1e-5) << spec;
+    // Only what could not be read moves the mean, and only while models are far apart.
+    const bool all_read = figure(records, "blocks_out_of_range") == 0;
+    EXPECT_NEAR(records[0].params[3], mean, all_read ? 1e-5 : 0.1) << spec;
   }
 }
 

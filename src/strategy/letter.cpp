@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "codec/lattice.h"
 #include "thinwire/bytes.h"
 
 namespace thinwire {
@@ -27,16 +29,17 @@ bool carries_model(Letter::Kind kind) {
 
 void Letter::reserve(std::size_t numel) {
   static_assert(sizeof(Head) == kHeadBytes);
-  memory_.resize(kHeadBytes + numel * sizeof(float));
+  constexpr unsigned kMostBits = 8;
+  numel_ = numel;
+  // A coded block has a head, with which a single element is longer than its float.
+  memory_.resize(kHeadBytes + std::max(numel * sizeof(float), lattice::bytes(numel, kMostBits)));
 }
 
 MutFloats Letter::model() noexcept {
-  return {reinterpret_cast<float*>(memory_.data() + kHeadBytes),
-          (memory_.size() - kHeadBytes) / sizeof(float)};
+  return {reinterpret_cast<float*>(memory_.data() + kHeadBytes), numel_};
 }
 Floats Letter::model() const noexcept {
-  return {reinterpret_cast<const float*>(memory_.data() + kHeadBytes),
-          (memory_.size() - kHeadBytes) / sizeof(float)};
+  return {reinterpret_cast<const float*>(memory_.data() + kHeadBytes), numel_};
 }
 
 void Letter::write(Kind kind, std::uint64_t number, Floats model) {
@@ -49,6 +52,12 @@ void Letter::write(Kind kind, std::uint64_t number, Floats model) {
   used_ = kHeadBytes + model.size_bytes();
 }
 
+MutBytes Letter::write_coded(std::uint64_t number, std::size_t bytes) {
+  write(Kind::coded_push, number);
+  used_ = kHeadBytes + bytes;
+  return MutBytes(memory_).subspan(kHeadBytes, bytes);
+}
+
 Letter::Contents Letter::read(std::size_t received) const {
   ByteReader reader(Bytes(memory_).first(received), "a letter of gossip");
   const auto magic = reader.get<std::uint32_t>();
@@ -59,12 +68,16 @@ Letter::Contents Letter::read(std::size_t received) const {
     throw WireError(
         fmt::format("a letter of gossip of version {}, this program knows {}", version, kVersion));
   }
-  const std::size_t expected = carries_model(kind) ? memory_.size() - kHeadBytes : 0;
-  if (magic != kMagic || kind < Kind::push || kind > Kind::wake || reader.left() != expected) {
+  const bool known = kind >= Kind::push && kind <= Kind::coded_push;
+  const std::size_t expected = kind == Kind::coded_push ? reader.left()
+                               : carries_model(kind)    ? numel_ * sizeof(float)
+                                                        : 0;
+  if (magic != kMagic || !known || reader.left() != expected) {
     throw WireError(
         fmt::format("{} bytes that are no letter of gossip between models of this size", received));
   }
-  return {kind, number, carries_model(kind) ? model() : Floats()};
+  return {kind, number, carries_model(kind) ? model() : Floats(),
+          kind == Kind::coded_push ? reader.take(expected) : Bytes()};
 }
 
 }  // namespace thinwire

@@ -11,12 +11,13 @@ namespace thinwire {
 class Letter {
  public:
   enum class Kind : std::uint16_t {
-    push = 1,  // a model and its weight
-    request,   // a model, for the one of the receiver
-    reply,     // the model of whoever was asked
-    refusal,   // of a request
-    last,      // number: of the letters with models or refusals that were sent to the receiver
-    wake,      // the sender's own receiver is to be woken by a `last`
+    push = 1,    // a model and its weight
+    request,     // a model, for the one of the receiver
+    reply,       // the model of whoever was asked
+    refusal,     // of a request
+    last,        // number: of the letters with models or refusals that were sent to the receiver
+    wake,        // the sender's own receiver is to be woken by a `last`
+    coded_push,  // a model in few bits (codec/lattice.h) and its weight
   };
 
   // What a letter says. Valid as long as the letter is not changed.
@@ -24,12 +25,15 @@ class Letter {
     Kind kind{};
     std::uint64_t number = 0;
     Floats model;
+    Bytes coded;  // of a coded push; whoever knows the bits checks its size
   };
 
-  // Room for a model of so many elements.
+  // Room for a model of so many elements, coded or not.
   void reserve(std::size_t numel);
   // A model must be of that size.
   void write(Kind kind, std::uint64_t number, Floats model = {});
+  // A coded push of so many bytes: the room for them, to be filled.
+  MutBytes write_coded(std::uint64_t number, std::size_t bytes);
   // WireError if the first `received` bytes are no letter of this version, or hold a model of
   // another size.
   Contents read(std::size_t received) const;
@@ -44,6 +48,7 @@ class Letter {
   static constexpr std::size_t kHeadBytes = 16;
 
   Payload memory_;
+  std::size_t numel_ = 0;
   std::size_t used_ = 0;
 };
 

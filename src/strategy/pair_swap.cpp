@@ -21,13 +21,13 @@ class PairSwap final : public GossipExchange {
  public:
   PairSwap() { refusal_.write(Letter::Kind::refusal, 0); }
 
-  void begin(std::size_t numel, int) override {
-    snapshot_.reserve(numel);
-    inbox_.reserve(numel);
+  void begin(Floats params, int) override {
+    snapshot_.reserve(params.size());
+    inbox_.reserve(params.size());
   }
 
   void arrived(int from, const Letter::Contents& contents, Letter& letter) override {
-    if (contents.kind == Letter::Kind::push) {
+    if (contents.kind == Letter::Kind::push || contents.kind == Letter::Kind::coded_push) {
       throw WireError("gossip in pairs got a letter of another kind of exchange");
     }
     const std::lock_guard lock(mutex_);
@@ -62,7 +62,7 @@ class PairSwap final : public GossipExchange {
     return attended;
   }
 
-  bool start(int peer, Floats params, std::vector<Dispatch>& out) override {
+  bool start(int peer, MutFloats params, std::vector<Dispatch>& out) override {
     const std::lock_guard lock(mutex_);
     // Who was refused must learn it before it could take a request of ours for the answer.
     if (asked_ != kNobody || asker_ != kNobody || !refused_.empty()) return false;

@@ -2,12 +2,17 @@
 // another one keeps half of it and sends the other half along; who is told moves towards what it
 // got by the share of that weight. The sum of all weights never changes, and neither does the
 // weighted mean of all models, those on their way included. Nobody ever answers.
+//
+// Letters in few bits (SwarmSGD, Nadiradze et al. 2021) say y = x + e, with a rounding error e that
+// who tells takes from its own model: with half of the weight on either side, the mean stays.
 #include <fmt/format.h>
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "strategy/gossip_exchange.h"
+#include "strategy/model_coding.h"
 #include "strategy/state.h"
 
 namespace thinwire {
@@ -29,13 +34,19 @@ void move_towards(MutFloats from, Floats to, double share) {
 
 class PushSum final : public GossipExchange {
  public:
-  void begin(std::size_t numel, int ranks) override {
+  explicit PushSum(unsigned bits) {
+    if (bits < 32) coding_.emplace(bits);
+  }
+
+  void begin(Floats params, int ranks) override {
+    const std::size_t numel = params.size();
     all_ = static_cast<std::uint64_t>(ranks) * kWhole;
     if (weight_ > all_ || inbox_weight_ > all_ - weight_) {
       throw WireError("the state of gossip has more weight than all workers together");
     }
     outbox_.reserve(numel);
     inbox_.reserve(numel);
+    if (coding_) coding_->begin(params);
     if (restored_.empty()) return;
     prepare(restored_, numel, "inbox");
     inbox_.write(Letter::Kind::push, 0, restored_);
@@ -44,35 +55,55 @@ class PushSum final : public GossipExchange {
 
   // There is one place for all that comes: what cannot be merged yet is merged with each other.
   void arrived(int, const Letter::Contents& contents, Letter& letter) override {
-    if (contents.kind != Letter::Kind::push || contents.number == 0) {
+    const bool coded = contents.kind == Letter::Kind::coded_push;
+    if ((contents.kind != Letter::Kind::push && !coded) || contents.number == 0) {
       throw WireError("gossip by push-sum got a letter of another kind of exchange");
+    }
+    if (coded && !coding_) {
+      throw WireError("gossip got a letter in few bits, but all workers send theirs in full");
     }
     const std::uint64_t weight = contents.number;
     const std::lock_guard lock(mutex_);
     if (weight > all_ - inbox_weight_) {
       throw WireError("gossip by push-sum got more weight than all workers have together");
     }
-    if (inbox_weight_ == 0) {
-      std::swap(inbox_, letter);
+    const double part = share(weight, inbox_weight_);
+    if (coded) {
+      coding_->check(contents.coded);
+      coding_->read(contents.coded, static_cast<float>(part), inbox_.model());
     } else {
-      move_towards(inbox_.model(), contents.model, share(weight, inbox_weight_));
+      if (coding_) coding_->observe(contents.model);
+      if (inbox_weight_ == 0) {
+        std::swap(inbox_, letter);
+      } else {
+        move_towards(inbox_.model(), contents.model, part);
+      }
     }
     inbox_weight_ += weight;
   }
 
   Attended attend(MutFloats params, bool, std::vector<Dispatch>&) override {
     const std::lock_guard lock(mutex_);
-    if (inbox_weight_ == 0) return {};
-    move_towards(params, inbox_.model(), share(inbox_weight_, weight_));
-    weight_ += std::exchange(inbox_weight_, 0);
-    return {true, false};
+    Attended attended;
+    attended.merged = inbox_weight_ > 0;
+    if (attended.merged) {
+      move_towards(params, inbox_.model(), share(inbox_weight_, weight_));
+      weight_ += std::exchange(inbox_weight_, 0);
+    }
+    if (coding_) {
+      const ModelCoding::Count count = coding_->take_count();
+      attended.coded_blocks = count.blocks;
+      attended.blocks_out_of_range = count.out_of_range;
+      coding_->stepped(params);
+    }
+    return attended;
   }
 
-  bool start(int peer, Floats params, std::vector<Dispatch>& out) override {
+  bool start(int peer, MutFloats params, std::vector<Dispatch>& out) override {
     if (weight_ < kLightest) return false;
     const std::uint64_t half = weight_ / 2;
     weight_ -= half;
-    outbox_.write(Letter::Kind::push, half, params);
+    if (!write_coded(half, params)) outbox_.write(Letter::Kind::push, half, params);
     out.push_back({peer, &outbox_});
     return true;
   }
@@ -85,17 +116,24 @@ class PushSum final : public GossipExchange {
     out.put(weight_);
     out.put(inbox_weight_);
     put_floats(out, inbox_weight_ == 0 ? Floats() : inbox_.model());
+    if (coding_) coding_->save(out);
   }
   void load(ByteReader& in) override {
     weight_ = in.get<std::uint64_t>();
     inbox_weight_ = in.get<std::uint64_t>();
     restored_ = get_floats(in);
+    if (coding_) coding_->load(in);
     if (weight_ == 0 || (inbox_weight_ == 0) != restored_.empty()) {
       throw WireError("the state of gossip has a model without weight, or a weight without model");
     }
   }
 
  private:
+  bool write_coded(std::uint64_t weight, MutFloats params) {
+    const std::lock_guard lock(mutex_);
+    return coding_ && coding_->write(params, outbox_.write_coded(weight, coding_->bytes()));
+  }
+
   std::uint64_t weight_ = kWhole, all_ = 0;
   Letter outbox_;
   std::vector<float> restored_;
@@ -103,10 +141,13 @@ class PushSum final : public GossipExchange {
   mutable std::mutex mutex_;  // of what follows
   Letter inbox_;
   std::uint64_t inbox_weight_ = 0;  // 0: empty
+  std::optional<ModelCoding> coding_;
 };
 
 }  // namespace
 
-std::unique_ptr<GossipExchange> make_push_sum() { return std::make_unique<PushSum>(); }
+std::unique_ptr<GossipExchange> make_push_sum(unsigned bits) {
+  return std::make_unique<PushSum>(bits);
+}
 
 }  // namespace thinwire

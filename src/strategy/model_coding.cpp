@@ -1,0 +1,139 @@
+#include "strategy/model_coding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "codec/lattice.h"
+#include "kernel/magnitude.h"
+#include "strategy/state.h"
+
+namespace thinwire {
+namespace {
+
+constexpr float kMemory = 0.95f;             // of a range, per letter
+constexpr float kHeadRoom = 2;               // of the range that is coded over the one expected
+constexpr float kLonger = 2;                 // silence for which ranges still hold,
+constexpr float kDelay = 4;                  // and steps that a busy wire may add to it
+constexpr std::uint64_t kFirstLetters = 16;  // from which ranges are learned, before any is used
+constexpr std::uint64_t kNewLetters = 4;     // ... and again after a long silence
+
+// The elements of a block, of a whole model.
+template <class Span>
+Span block_of(Span model, std::size_t block) {
+  const std::size_t first = block * lattice::kBlock;
+  return model.subspan(first, std::min(lattice::kBlock, model.size() - first));
+}
+
+float distance(Floats a, Floats b) {
+  std::uint32_t most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, kernel::magnitude(a[i] - b[i]));
+  return std::bit_cast<float>(most);
+}
+
+}  // namespace
+
+void ModelCoding::begin(Floats params) {
+  prepare(ranges_, lattice::blocks(params.size()), "ranges");
+  own_.assign(params.begin(), params.end());
+  steps_.resize(ranges_.size());
+}
+
+std::size_t ModelCoding::bytes() const noexcept { return lattice::bytes(own_.size(), bits_); }
+
+void ModelCoding::stepped(Floats params) {
+  std::ranges::copy(params, own_.begin());
+  silence_ += 1;
+}
+
+void ModelCoding::learn(std::size_t block, float distance) {
+  ranges_[block] = std::max(distance, kMemory * ranges_[block]);  // NaN if the distance is
+}
+
+void ModelCoding::observe(Floats model) {
+  for (std::size_t block = 0; block < ranges_.size(); ++block) {
+    learn(block, distance(block_of(model, block), block_of(Floats(own_), block)));
+  }
+  ++letters_;
+}
+
+void ModelCoding::check(Bytes coded) const {
+  if (coded.size() != bytes()) {
+    throw WireError(fmt::format("a coded model has {} bytes, one of this size in {} bits has {}",
+                                coded.size(), bits_, bytes()));
+  }
+  const std::size_t stride = lattice::block_bytes(lattice::kBlock, bits_);
+  for (std::size_t at = 0; at < coded.size(); at += stride) lattice::read_step(coded.subspan(at));
+}
+
+void ModelCoding::read(Bytes coded, float share, MutFloats model) {
+  const std::size_t stride = lattice::block_bytes(lattice::kBlock, bits_);
+  std::array<float, lattice::kBlock> memory;
+  for (std::size_t block = 0; block < ranges_.size(); ++block) {
+    const Bytes in = coded.subspan(block * stride);
+    const Floats own = block_of(Floats(own_), block);
+    const MutFloats into = block_of(model, block), other = MutFloats(memory).first(own.size());
+    const bool near = lattice::decode(in, bits_, own, other);
+    // Farther off than this is all that is known then; with head-room, the next step is larger.
+    const double reach = lattice::reach(lattice::read_step(in), bits_);
+    learn(block, near ? distance(other, own) : static_cast<float>(reach));
+    count_.out_of_range += near ? 0 : 1;
+    if (share == 1) {
+      std::ranges::copy(near ? Floats(other) : own, into.begin());
+    } else if (near) {
+      for (std::size_t i = 0; i < into.size(); ++i) into[i] += share * (other[i] - into[i]);
+    }
+  }
+  count_.blocks += ranges_.size();
+  ++letters_;
+}
+
+// Workers that are silent for longer than they used to be, as at the end of a warm-up, have moved
+// farther apart than they used to: new letters have to tell how far.
+bool ModelCoding::experienced() {
+  const bool usual = silence_ <= kLonger * usual_silence_ + kDelay;
+  usual_silence_ = std::max(silence_, kMemory * usual_silence_);
+  silence_ = 0;
+  if (!usual) letters_ = std::min(letters_, kFirstLetters - kNewLetters);
+  return letters_ >= kFirstLetters;
+}
+
+bool ModelCoding::write(MutFloats params, MutBytes out) {
+  if (!experienced()) return false;
+  const auto levels = static_cast<float>((1u << (bits_ - 1)) - 1);  // to either side
+  const std::size_t stride = lattice::block_bytes(lattice::kBlock, bits_);
+  for (std::size_t block = 0; block < ranges_.size(); ++block) {
+    const float finest = lattice::finest_step(block_of(Floats(params), block));
+    steps_[block] = std::max(finest, kHeadRoom * ranges_[block] / levels);
+    const bool known = std::isfinite(ranges_[block]);
+    if (!known || !(steps_[block] <= lattice::kLargestStep)) return false;  // or not a number
+  }
+  for (std::size_t block = 0; block < ranges_.size(); ++block) {
+    lattice::encode(block_of(params, block), steps_[block], bits_, out.subspan(block * stride));
+  }
+  std::ranges::copy(params, own_.begin());
+  return true;
+}
+
+void ModelCoding::save(ByteWriter& out) const {
+  out.put(letters_);
+  out.put(silence_);
+  out.put(usual_silence_);
+  put_floats(out, ranges_);
+}
+
+void ModelCoding::load(ByteReader& in) {
+  letters_ = in.get<std::uint64_t>();
+  silence_ = in.get<float>();
+  usual_silence_ = in.get<float>();
+  ranges_ = get_floats(in);
+  const auto is_range = [](float range) { return range >= 0; };
+  if (!std::ranges::all_of(ranges_, is_range)) {
+    throw WireError("the state of gossip has a range that is none");
+  }
+}
+
+}  // namespace thinwire
