@@ -315,8 +315,14 @@ std::optional<Loss> Membership::complain(RollCall::Kind kind, int about, const s
     changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), [&] { return lost_.has_value(); });
   }
   const bool all_answered = kind == RollCall::Kind::absence && questions_ > heard;
-  if (!lost_ && !all_answered) lost_ = silent_rank(0, text);
-  return lost_;
+  if (lost_ || all_answered) return lost_;
+  // Nobody else will bring this news to those who wait in this process.
+  const Loss verdict = lost_.emplace(silent_rank(0, text));
+  const std::function<void()> callback = callback_;
+  lock.unlock();
+  changed_.notify_all();
+  if (callback) callback();
+  return verdict;
 }
 
 std::optional<Loss> Membership::leave(Seconds timeout) {

@@ -121,10 +121,14 @@ TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
   Payload welcome{static_cast<std::byte>(Meeting::welcome)};
   for (const char* host : {"stopped-host", "this-host"}) ByteWriter(welcome).put_text(host);
   send_frame(member, welcome, soon);
-  const auto loss = joining.get()->leave(Seconds(0.1));
+  const auto joined = joining.get();
+  bool told = false;  // to whoever else waits in this process: no news will come
+  joined->on_loss([&] { told = true; });
+  const auto loss = joined->leave(Seconds(0.1));
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 0);
   EXPECT_THAT(loss->reason, HasSubstr("no farewell for 0.1 s, and it does not answer"));
+  EXPECT_TRUE(told);
 }
 
 TEST_F(Rendezvous, WhoIsNotDoneYetIsNotLost) {

@@ -69,6 +69,7 @@ std::string tables(const std::filesystem::path& lines) {
   std::ifstream in(lines);
   if (!in) throw std::runtime_error(fmt::format("{} cannot be read", lines.string()));
   std::map<std::string, Row> by_kind, by_strategy;
+  Row all;
   int not_injected = 0;
   for (std::string text; std::getline(in, text);) {
     const Json line = Json::parse(text);
@@ -80,9 +81,10 @@ std::string tables(const std::filesystem::path& lines) {
     const std::string when = line.at("step") == 0 ? " while joining" : "";
     by_kind[fmt::format("{}, {}{}", line.at("transport").get<std::string>(), kind, when)].add(line);
     by_strategy[line.at("strategy")].add(line);
-    by_kind["~ all"].add(line);
+    all.add(line);
   }
-  return table("fault", by_kind) + "\n" + table("strategy", by_strategy) +
+  return table("fault", by_kind) + fmt::format("| all | {}\n\n", all.cells()) +
+         table("strategy", by_strategy) +
          fmt::format("\nNot injected, for the run never came to that moment: {}\n", not_injected);
 }
 
