@@ -174,7 +174,7 @@ def asynchronous(group):
 
 # Further gossips of the table, by their spec.
 GOSSIPS = ("gossip:kappa=3", "gossip:trigger=period,period=4", "gossip:trigger=period,period=2,peers=exp", "gossip:bits=4,kappa=0.5,peers=exp",
-           "gossip:bits=4,trigger=period,period=2,peers=exp")
+           "gossip:bits=4,trigger=period,period=3,peers=exp")
 
 
 def kind(strategy):

@@ -82,7 +82,7 @@ if wanted resnet20; then
   run "$group" gossip:trigger=period 1 "${command[@]}"
   # More messages, of 32 bits and of 4, and fixed periods of about as many.
   for strategy in gossip:kappa=3 gossip:trigger=period,period=4 gossip:trigger=period,period=2,peers=exp \
-    gossip:bits=4,kappa=0.5,peers=exp gossip:bits=4,trigger=period,period=2,peers=exp; do
+    gossip:bits=4,kappa=0.5,peers=exp gossip:bits=4,trigger=period,period=3,peers=exp; do
     run "$group" "$strategy" 1 "${command[@]}"
   done
 fi
