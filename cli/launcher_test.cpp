@@ -1,6 +1,7 @@
 // The local launcher with real processes: shell scripts stand in for workers.
 #include "cli/launcher.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -66,7 +67,7 @@ class FewDescriptors {
     rlimit few = before_;
     few.rlim_cur = std::min<rlim_t>(few.rlim_cur, 256);
     setrlimit(RLIMIT_NOFILE, &few);
-    for (int each; (each = dup(STDIN_FILENO)) >= 0;) taken_.emplace_back(each);
+    for (int each; (each = open("/dev/null", O_RDONLY)) >= 0;) taken_.emplace_back(each);
     taken_.resize(taken_.size() - static_cast<std::size_t>(left));
   }
   ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }

@@ -127,8 +127,8 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
             .dump());
   }
   progress_.clear();
-  io_.err << fmt::format("{}{:.2f}  step {}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
-                         kProgressWord, report.epoch, report.step, training_loss_, test.loss,
+  io_.err << fmt::format("{}{:.2f}  step {:.0f}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
+                         kProgressWord, report.epoch, report.position, training_loss_, test.loss,
                          100 * test.accuracy);
 }
 

@@ -88,6 +88,7 @@ class Run {
     last_meeting_ = counters_.steps;
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
     last_.step = first;
+    last_.position = static_cast<double>(first);
     last_.epoch = static_cast<double>(first) / steps_per_epoch_;
     last_.time = Seconds(counters_.time);
     start_ = wire_.now();

@@ -6,7 +6,7 @@
 # time     the same on thin wires, dense beside
 # speed    dense, localsgd, gossip and lasgd, workers equally fast and one 3 times slower (simulated)
 # netlab   the same on real hosts of network namespaces (root)
-# resnet20 traffic for ResNet-20
+# resnet20 traffic for ResNet-20, and more frequent letters, of 32 bits and of 4
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/recorded.bash"
 usage_unless [ $# -ge 2 ]
@@ -80,7 +80,7 @@ if wanted resnet20; then
   group="resnet20 traffic gloo 4"
   run "$group" gossip 1 "${command[@]}"
   run "$group" gossip:trigger=period 1 "${command[@]}"
-  # More messages, of 32 bits and of 4, and fixed periods of about as many.
+  # More frequent letters of 32 bits; of 4 bits by change, and by the fixed period of equal traffic.
   for strategy in gossip:kappa=3 gossip:trigger=period,period=4 gossip:trigger=period,period=2,peers=exp \
     gossip:bits=4,kappa=0.5,peers=exp gossip:bits=4,trigger=period,period=3,peers=exp; do
     run "$group" "$strategy" 1 "${command[@]}"

@@ -18,7 +18,8 @@ run() {
   local lr name="$1 $rate $strategy"
   lr=$(rate_of "$strategy" "$workers")
   record "$name" "${@:2}" --lr "$lr" --strategy "$strategy"
-  while was_lost "$name"; do
+  for _ in 1 2 3; do
+    was_lost "$name" || return 0
     lr=$(awk "BEGIN { print $lr / 2 }")
     name="$1 $rate $strategy lr $lr"
     record "$name" "${@:2}" --lr "$lr" --strategy "$strategy"

@@ -52,7 +52,7 @@ record() {  # NAME COMMAND...
 
 # Whether the model of a recorded run became infinite, or guesses one of ten classes.
 was_lost() {  # NAME
-  grep -F "{\"run\":\"$1\"," "$results" | grep -qE '"diverged":true|"accuracy":0\.(0|10|11)'
+  grep -F "{\"run\":\"$1\"," "$results" | grep -qE '"diverged":true|"accuracy":0\.(0|1[01,])'
 }
 
 # All parts of a measurement, or the one that was asked for.

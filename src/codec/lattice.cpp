@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "kernel/magnitude.h"
@@ -113,15 +114,18 @@ bool decode(Bytes block, unsigned bits, Floats own, MutFloats out) {
   const Bytes codes = reader.take(block_bytes(own.size(), bits) - kHeadBytes);
   Integers integers;  // first the codes
   (bits == 4 ? unpack<4> : unpack<8>)(codes.data(), codes.size(), integers);
+  std::size_t beyond = 0;
   for (std::size_t i = 0; i < own.size(); ++i) {
+    const double mine = static_cast<double>(own[i]) * inverse;
+    beyond += std::abs(mine) <= kFarthest ? 0 : 1;
     // In this order a NaN becomes a number.
-    const double at = std::max(-kFarthest, static_cast<double>(own[i]) * inverse);
+    const double at = std::max(-kFarthest, mine);
     const double code = integers[i];
     const double k = code + period * nearest((std::min(kFarthest, at) - code) * per_period);
     integers[i] = static_cast<std::int32_t>(k);
     out[i] = static_cast<float>(k * width);
   }
-  return check_of(integers, own.size()) == check;
+  return beyond == 0 && check_of(integers, own.size()) == check;
 }
 
 }  // namespace thinwire::lattice

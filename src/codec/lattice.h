@@ -47,9 +47,9 @@ void encode(MutFloats values, float step, unsigned bits, MutBytes out);
 // The step of a block. WireError unless it is in the bounds above.
 float read_step(Bytes block);
 
-// Of a block whose step has been read, y for each element; `own` are the reader's. False if the
-// check shows that some are wrong, as one is in 2^16 of such blocks unnoticed: still no y is
-// farther from a finite own element than 2^(bits - 1) steps, and none is infinite.
+// Of a block whose step has been read, y for each element; `own` are the reader's. False if some
+// are wrong, which in one of 2^16 such blocks goes unnoticed. Unless it is false, no y is farther
+// from the own element than 2^(bits - 1) steps; none is ever infinite.
 bool decode(Bytes block, unsigned bits, Floats own, MutFloats out);
 
 }  // namespace thinwire::lattice

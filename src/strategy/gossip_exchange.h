@@ -49,8 +49,8 @@ class GossipExchange {
   virtual void load(ByteReader& in) = 0;
 };
 
-std::unique_ptr<GossipExchange> make_push_sum(
-    unsigned bits = 32);  // per parameter in letters: 32, 8 or 4
+// With so many bits per parameter in its letters: 32, 8 or 4.
+std::unique_ptr<GossipExchange> make_push_sum(unsigned bits = 32);
 std::unique_ptr<GossipExchange> make_pair_swap();
 
 }  // namespace thinwire

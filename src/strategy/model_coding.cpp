@@ -50,7 +50,8 @@ void ModelCoding::stepped(Floats params) {
 }
 
 void ModelCoding::learn(std::size_t block, float distance) {
-  ranges_[block] = std::max(distance, kMemory * ranges_[block]);  // NaN if the distance is
+  const bool known = std::isfinite(ranges_[block]);
+  ranges_[block] = known ? std::max(distance, kMemory * ranges_[block]) : distance;
 }
 
 void ModelCoding::observe(Floats model) {
@@ -81,10 +82,11 @@ void ModelCoding::read(Bytes coded, float share, MutFloats model) {
     const double reach = lattice::reach(lattice::read_step(in), bits_);
     learn(block, near ? distance(other, own) : static_cast<float>(reach));
     count_.out_of_range += near ? 0 : 1;
+    const Floats got = near ? Floats(other) : own;
     if (share == 1) {
-      std::ranges::copy(near ? Floats(other) : own, into.begin());
-    } else if (near) {
-      for (std::size_t i = 0; i < into.size(); ++i) into[i] += share * (other[i] - into[i]);
+      std::ranges::copy(got, into.begin());
+    } else {
+      for (std::size_t i = 0; i < into.size(); ++i) into[i] += share * (got[i] - into[i]);
     }
   }
   count_.blocks += ranges_.size();
@@ -93,7 +95,7 @@ void ModelCoding::read(Bytes coded, float share, MutFloats model) {
 
 // Workers that are silent for longer than they used to be, as at the end of a warm-up, have moved
 // farther apart than they used to: new letters have to tell how far.
-bool ModelCoding::experienced() {
+bool ModelCoding::end_silence() {
   const bool usual = silence_ <= kLonger * usual_silence_ + kDelay;
   usual_silence_ = std::max(silence_, kMemory * usual_silence_);
   silence_ = 0;
@@ -102,7 +104,7 @@ bool ModelCoding::experienced() {
 }
 
 bool ModelCoding::write(MutFloats params, MutBytes out) {
-  if (!experienced()) return false;
+  if (!end_silence()) return false;
   const auto levels = static_cast<float>((1u << (bits_ - 1)) - 1);  // to either side
   const std::size_t stride = lattice::block_bytes(lattice::kBlock, bits_);
   for (std::size_t block = 0; block < ranges_.size(); ++block) {
@@ -130,9 +132,9 @@ void ModelCoding::load(ByteReader& in) {
   silence_ = in.get<float>();
   usual_silence_ = in.get<float>();
   ranges_ = get_floats(in);
-  const auto is_range = [](float range) { return range >= 0; };
-  if (!std::ranges::all_of(ranges_, is_range)) {
-    throw WireError("the state of gossip has a range that is none");
+  const auto is_negative = [](float range) { return range < 0; };
+  if (std::ranges::any_of(ranges_, is_negative)) {
+    throw WireError("the state of gossip has a negative range");
   }
 }
 

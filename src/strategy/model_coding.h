@@ -28,7 +28,7 @@ class ModelCoding {
   void check(Bytes coded) const;
   // Somebody's model came in bytes that have been checked: moves `model` towards it by `share`;
   // with a share of 1 it is taken as it is. A block that was too far off to be read is taken for
-  // the own one if the share is 1, and changes nothing otherwise.
+  // the own one.
   void read(Bytes coded, float share, MutFloats model);
 
   // For every letter. False if it is not known how near others are: the model is to be sent in
@@ -45,7 +45,7 @@ class ModelCoding {
   void load(ByteReader& in);
 
  private:
-  bool experienced();
+  bool end_silence();  // whether ranges still hold
   void learn(std::size_t block, float distance);
 
   unsigned bits_;

@@ -74,7 +74,7 @@ TEST(ModelCoding, WhatIsReadBalancesWhatTheWriterKeeps) {
   }
 }
 
-TEST(ModelCoding, ABlockOutOfRangeIsLeftAloneAndRangesGrowUntilItIsRead) {
+TEST(ModelCoding, ABlockOutOfRangeIsTakenForTheOwnAndRangesGrowUntilItIsRead) {
   std::vector<float> writer = model(1), reader = model(2);
   for (std::size_t i = 256; i < 512; ++i) reader[i] += 1;
   ModelCoding from = coding(4, writer), to = coding(4, model(2));
@@ -88,10 +88,10 @@ TEST(ModelCoding, ABlockOutOfRangeIsLeftAloneAndRangesGrowUntilItIsRead) {
   EXPECT_EQ(count.out_of_range, 1u);
   EXPECT_EQ(to.take_count().blocks, 0u);
   for (std::size_t i = 256; i < 512; ++i) EXPECT_EQ(read[i], reader[i]);
-  std::vector<float> kept(kNumel, 7.0f);
-  to.read(out, 0.5f, kept);
-  EXPECT_EQ(kept[300], 7.0f);
-  EXPECT_LT(kept[0], 5.0f);
+  std::vector<float> waiting(kNumel, 7.0f);
+  to.read(out, 0.5f, waiting);
+  EXPECT_EQ(waiting[300], 7.0f + 0.5f * (reader[300] - 7.0f));
+  EXPECT_LT(waiting[0], 5.0f);
   // Each of the two makes larger steps than the letter that could not be read.
   int letters = 0;
   for (std::uint64_t failed = 1; failed > 0;

@@ -130,8 +130,9 @@ class PushSum final : public GossipExchange {
 
  private:
   bool write_coded(std::uint64_t weight, MutFloats params) {
+    if (!coding_) return false;
     const std::lock_guard lock(mutex_);
-    return coding_ && coding_->write(params, outbox_.write_coded(weight, coding_->bytes()));
+    return coding_->write(params, outbox_.write_coded(weight, coding_->bytes()));
   }
 
   std::uint64_t weight_ = kWhole, all_ = 0;

@@ -36,9 +36,10 @@ class Membership {
   std::optional<Loss> wait_for_loss(Deadline deadline);
   // Whether that rank finished in peace. What it sent before may still be on its way.
   bool has_left(int rank) const;
-  // Called on a thread of this object, or on that of whoever complains: when a rank has died; and to
-  // learn for which rank this one waits (RollCall::kNobody: for none).
+  // Called when a rank has died, on a thread of this object or on that of whoever complains.
   void on_loss(std::function<void()> callback);
+  // Called on a thread of this object, to learn for which rank this one waits (RollCall::kNobody:
+  // for none).
   void on_question(std::function<int()> waits_for);
 
   // Has rank 0 find out who is to blame for a complaint about a peer. Every rank hears the verdict

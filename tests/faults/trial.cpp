@@ -251,6 +251,7 @@ class Trial {
   bool start_anew() {
     ChildProcess run(command(kSaveEvery, Seconds(60)), environment());
     if (run.wait(kPatience) && run.exit_code() == 0) return true;
+    outcome_.resumed = false;
     complain(fmt::format("there was nothing to resume, and a new run failed: {}", run.describe()));
     return false;
   }
