@@ -328,14 +328,17 @@ def overview(where):
     return {(run["strategy"], run["rate"]): run for run in lines("overview") if run["run"].startswith(where + " ")}
 
 
-def lower_rate(run):
-    """The learning rate, if the usual one was not borne."""
-    _, usual, rate = run["run"].partition(" lr ")
-    return f" (lr {rate})" if usual else ""
+def lower_rate(run, more=""):
+    """The learning rate, if the usual one was not borne, and what is to be said with it."""
+    _, found, rate = run["run"].partition(" lr ")
+    return f" (lr {rate}{more and ': ' + more})" if found else ""
 
 
 def strategies_of(runs):
-    return list(dict.fromkeys(strategy for strategy, _ in runs))
+    """In the order of the runs; variants stand beside the strategy they belong to."""
+    specs = list(dict.fromkeys(spec for spec, _ in runs))
+    names = [spec.partition(":")[0] for spec in specs]
+    return sorted(specs, key=lambda spec: names.index(spec.partition(":")[0]))
 
 
 @table
@@ -362,10 +365,11 @@ def overview_sim():
     rows = []
     for strategy in strategies_of(runs[8]):
         row = [strategy]
-        for read, rate in ((lambda run: percent(run["accuracy"]), "1gbit"), (lambda run: count(run["bytes_per_worker_step"] / 1000), "1gbit"),
-                           (lambda run: f"{run['seconds']:.1f}", "1gbit"), (lambda run: f"{run['seconds']:.1f}", "100mbit")):
+        for read, rate in ((lambda run: percent(run["accuracy"]) + lower_rate(run), "1gbit"),
+                           (lambda run: count(run["bytes_per_worker_step"] / 1000), "1gbit"), (lambda run: f"{run['seconds']:.1f}", "1gbit"),
+                           (lambda run: f"{run['seconds']:.1f}" + lower_rate(run, percent(run["accuracy"])), "100mbit")):
             found = [runs[size].get((strategy, rate)) for size in sizes]
-            row.append(" / ".join("-" if not run else "diverged" if lost(run) else read(run) + lower_rate(run) for run in found))
+            row.append(" / ".join("-" if not run else "diverged" if lost(run) else read(run) for run in found))
         rows.append(row)
     return rows and markdown(["strategy", "accuracy, 8 / 16 / 32 workers", "kB per worker and step", "1 Gbit/s: seconds", "100 Mbit/s: seconds"], rows)
 

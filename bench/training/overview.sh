@@ -11,7 +11,8 @@ usage_unless [ $# -ge 1 ]
 mnist=$1 only=${2-}
 keep_in bench/results/overview.jsonl
 
-strategies=(dense dense:dtype=bf16 topk gtopk qsgd grandk powersgd localsgd gossip lasgd ps)
+strategies=(dense dense:dtype=bf16 topk gtopk qsgd grandk powersgd localsgd gossip
+  gossip:bits=4,kappa=0.5,peers=exp lasgd ps)
 
 # run WHERE COMMAND...: on the network and by the strategy that are set. Who is lost may bear a lower learning rate.
 run() {
