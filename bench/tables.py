@@ -66,7 +66,7 @@ def by(records, *keys):
 # --- One exchange over a real wire.
 
 
-def netlab(name, rate_bits=1e9, names=None):
+def netlab(name, rate_bits=1e9, names=None, baseline="dense"):
     runs = by([{"program": line.get("program", line.get("strategy")), **line}
                for line in lines(name) if "seconds_median" in line], "program")
     rows, first = [], None
@@ -77,7 +77,7 @@ def netlab(name, rate_bits=1e9, names=None):
         first = first or median
         rows.append([(names or {}).get(program, program), seconds(median), seconds(statistics.median(codec)) if codec else "",
                      count(sent), f"{median * rate_bits / (8 * sent):.2f}", factor(first / median)])
-    return rows and markdown(["strategy", "step", "of it computing", "bytes per worker", "x wire time of its bytes", "against dense"], rows)
+    return rows and markdown(["strategy", "step", "of it computing", "bytes per worker", "x wire time of its bytes", f"against {baseline}"], rows)
 
 
 @table
@@ -317,7 +317,7 @@ def server_training_netlab():
 
 @table
 def server_netlab():
-    return netlab("server-netlab")
+    return netlab("server-netlab", baseline="topk:density=0.01")
 
 
 # --- All strategies side by side.
