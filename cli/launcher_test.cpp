@@ -17,24 +17,16 @@
 #include <system_error>
 
 #include "cli/worker_process.h"
+#include "tests/scratch_directory.h"
 
 namespace thinwire::cli {
 namespace {
 
-// A directory for what workers leave behind.
 class Launch : public testing::Test {
- public:
-  Launch() {
-    std::string name = (std::filesystem::temp_directory_path() / "thinwire-launch-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    folder_ = name;
-  }
-  ~Launch() override { std::filesystem::remove_all(folder_); }
-
  protected:
   int run(const std::string& script, int workers, Seconds grace = Seconds(2)) {
     LaunchOptions options;
-    options.command = {"/bin/sh", "-c", "cd " + folder_.string() + "\n" + script};
+    options.command = {"/bin/sh", "-c", "cd " + left_behind_.str() + "\n" + script};
     options.workers = workers;
     options.grace = grace;
     options.patience = Seconds(0.5);
@@ -46,7 +38,7 @@ class Launch : public testing::Test {
   }
 
   std::string file(const std::string& name) const {
-    std::ifstream stream(folder_ / name);
+    std::ifstream stream(left_behind_.path() / name);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
   bool err_has(std::string_view text) const { return err_.find(text) != std::string::npos; }
@@ -55,7 +47,7 @@ class Launch : public testing::Test {
     return text.substr(text.rfind('\n') + 1);
   }
 
-  std::filesystem::path folder_;
+  ScratchDirectory left_behind_;  // by workers
   std::string err_;
 };
 
@@ -132,7 +124,7 @@ TEST_F(Launch, RankZeroAloneInheritsTheListeningSocket) {
                 2),
             kOk);
   EXPECT_EQ(file("socket0").find("socket:"), 0u) << file("socket0");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "socket1"));
+  EXPECT_FALSE(std::filesystem::exists(left_behind_.path() / "socket1"));
   // Whatever sockets this process has inherited itself, rank 0 has one more.
   EXPECT_EQ(std::stoi(file("count0")), std::stoi(file("count1")) + 1);
 }

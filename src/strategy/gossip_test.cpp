@@ -6,6 +6,7 @@
 #include <map>
 
 #include "strategy/model_run.h"
+#include "tests/expect.h"
 #include "thinwire/random.h"
 
 namespace thinwire {
@@ -127,12 +128,8 @@ TEST_F(Gossip, ConvergesInFewBitsAsInMany) {
 }
 
 TEST(GossipBits, AreForPushSumAlone) {
-  try {
-    make_strategy("gossip:exchange=pair,bits=4");
-    ADD_FAILURE() << "accepted";
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("bits=4 needs exchange=pushsum"), std::string::npos);
-  }
+  const auto error = must_throw<ConfigError>([] { make_strategy("gossip:exchange=pair,bits=4"); });
+  EXPECT_TRUE(has(error.what(), "bits=4 needs exchange=pushsum"));
   EXPECT_NO_THROW(make_strategy("gossip:exchange=pair,bits=32"));
   EXPECT_THROW(make_strategy("gossip:bits=5"), ConfigError);
 }
