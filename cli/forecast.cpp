@@ -7,21 +7,18 @@
 
 #include "cli/memory.h"
 #include "cli/numel.h"
-#include "thinwire/collective.h"
 
 namespace thinwire::cli {
 namespace {
 
-// Parameters of all simulated workers together for which a step takes a fraction of a second.
-constexpr std::size_t kQuickTotal = std::size_t{1} << 24;
-// Below so many per worker the headers of sparse messages, and the odd sizes of the last layer,
-// would begin to count; worth more time, up to a limit.
+// Parameters of a simulated worker. With fewer the headers of sparse messages, and the odd sizes of
+// the last layer, would begin to count; of many workers the sum is limited instead.
 constexpr std::size_t kFaithful = std::size_t{1} << 20;
-constexpr std::size_t kPatientTotal = std::size_t{1} << 28;
+constexpr std::size_t kPatientTotal = std::size_t{1} << 27;
 
 // Workers that exchange models now and then are followed over many steps, each of which moves all
 // parameters.
-constexpr std::size_t kQuickMoves = std::size_t{1} << 27;
+constexpr std::size_t kQuickMoves = std::size_t{1} << 25;
 constexpr std::size_t kLeastMoved = std::size_t{1} << 14;  // per worker
 constexpr int kFewestSteps = 96, kMostSteps = 4096;
 constexpr double kAveragesToSee = 8;
@@ -29,19 +26,17 @@ constexpr int kExchangesToSee = 3;
 constexpr int kMostDriftingWorkers = 256;
 
 // With more of them, one step of a kind has to be enough.
-constexpr int kManyWorkers = 64;
+constexpr int kManyWorkers = 16;
+
+// What a strategy computes grows with the parameters once they are far more than the caches hold.
+struct CodecTrial {
+  std::size_t numel;
+  int steps;
+};
+constexpr CodecTrial kLockstepTrial{std::size_t{1} << 23, 4};
+constexpr CodecTrial kDriftingTrial{std::size_t{1} << 21, 36};  // a letter goes out now and then
 
 constexpr double kShareOfMemory = 0.8;
-
-std::size_t quick_payload(int workers) {
-  const auto count = static_cast<std::size_t>(workers);
-  return std::max(kQuickTotal / count, std::min(kFaithful, kPatientTotal / count));
-}
-
-// Whether an all-reduce of so many floats goes round the ring.
-bool takes_ring(std::size_t numel, int workers) {
-  return allreduce_bytes(numel, 0, workers) == allreduce_bytes(numel, 0, workers, Route::ring);
-}
 
 std::uint64_t memory_for(std::size_t numel, int workers, Pace pace) {
   return std::uint64_t{numel} * sizeof(float) * rehearsal_buffers(pace) *
@@ -61,13 +56,6 @@ void check_memory(std::size_t numel, int workers, Pace pace) {
       gibibytes(memory_for(numel, workers, pace)), gibibytes(available_memory().value_or(0))));
 }
 
-double bytes_of_a_step(const std::string& strategy, std::size_t numel, int workers) {
-  Rehearsal plan{strategy, workers, numel, Network{}};
-  plan.warmup = 0;
-  plan.counted = 1;
-  return rehearse(plan).bytes_sent;
-}
-
 // Enough for averages of all models to begin and end several times.
 int drifting_steps(const Workload& workload, Seconds computing) {
   const Seconds average = workload.network.transfer_time(2 * sizeof(float) * workload.numel);
@@ -77,68 +65,81 @@ int drifting_steps(const Workload& workload, Seconds computing) {
 
 }  // namespace
 
-ScaledPayload scaled(const Workload& workload, std::size_t numel) {
-  ScaledPayload out{numel, static_cast<double>(workload.numel) / static_cast<double>(numel),
-                    workload.network};
-  out.network.bits_per_second /= out.scale;
-  return out;
+std::size_t part_of(std::size_t numel, int workers) {
+  return std::min({numel, kFaithful, kPatientTotal / static_cast<std::size_t>(workers)});
 }
 
-std::size_t payload_for(std::size_t numel, int workers, Pace pace, std::size_t affordable) {
-  std::size_t out = std::min(numel, affordable);
-  while (takes_ring(out, workers) != takes_ring(numel, workers)) {
-    out = std::min(numel, out + out / 4 + 1);
-  }
-  check_memory(out, workers, pace);
-  return out;
-}
-
-std::size_t proportional_payload(const std::string& strategy, std::size_t numel, int workers,
-                                 std::size_t affordable) {
-  constexpr std::size_t kProbe = 4;
-  constexpr double kTolerance = 0.1;
-  std::size_t out = payload_for(numel, workers, Pace::lockstep, affordable);
-  if (out == numel || workers > kManyWorkers) return out;
-  double bytes = bytes_of_a_step(strategy, out, workers);
-  while (out < numel) {
-    const std::size_t larger = std::min(numel, kProbe * out);
-    if (!fits(larger, workers, Pace::lockstep)) return out;
-    const double factor = static_cast<double>(larger) / static_cast<double>(out);
-    const double more = bytes_of_a_step(strategy, larger, workers);
-    if (std::abs(more - factor * bytes) <= kTolerance * more) return out;
-    out = larger;
-    bytes = more;
+Rehearsed rehearse_enough(Rehearsal& plan, std::size_t numel) {
+  constexpr std::size_t kMore = 4;
+  constexpr double kNegligible = 0.01, kSettled = 0.05;
+  const auto excess = [&](const Rehearsed& of) { return of.busiest_bytes - of.bytes_sent; };
+  Rehearsed out = rehearse(plan);
+  while (plan.numel < numel) {
+    const Seconds doubtful =
+        plan.network.transfer_time(static_cast<std::size_t>(plan.scale * excess(out)));
+    if (doubtful < kNegligible * out.step) break;
+    Rehearsal larger = plan;
+    larger.numel = std::min(numel, kMore * plan.numel);
+    larger.scale *= static_cast<double>(plan.numel) / static_cast<double>(larger.numel);
+    if (larger.numel * static_cast<std::size_t>(plan.workers) > kPatientTotal ||
+        !fits(larger.numel, plan.workers, Pace::lockstep)) {
+      break;
+    }
+    Rehearsed more = rehearse(larger);
+    const bool settled = std::abs(larger.scale * excess(more) - plan.scale * excess(out)) <=
+                         kSettled * larger.scale * more.busiest_bytes;
+    plan = larger;
+    out = std::move(more);
+    if (settled) break;
   }
   return out;
 }
 
-std::optional<Seconds> Forecaster::codec_at_full_size(const std::string& strategy, Pace pace) {
-  if (const auto known = codec_.find(strategy); known != codec_.end()) return known->second;
-  check_memory(workload_.numel, 2, pace);
-  Rehearsal plan{strategy, 2, workload_.numel, Network{}, workload_.step_time};
-  plan.charged = pace == Pace::lockstep ? 4 : 16;
-  std::optional<Seconds>& out = codec_[strategy];
+Rehearsal Forecaster::rehearsal(const Forecast& of, std::size_t affordable) const {
+  Rehearsal plan{of.strategy, of.workers, std::min(workload_.numel, affordable), workload_.network,
+                 workload_.step_time};
+  check_memory(plan.numel, plan.workers, of.pace);
+  plan.scale = static_cast<double>(workload_.numel) / static_cast<double>(plan.numel);
+  return plan;
+}
+
+// Without a network: workers whose clocks differ by what they compute would share it in so many
+// ways that the simulator takes longer than they do.
+Seconds Forecaster::measure_codec(const Forecast& of, std::size_t affordable, int steps) const {
+  Rehearsal plan = rehearsal(of, affordable);
+  plan.network = Network{};
+  plan.charged = steps;
+  return plan.scale * rehearse(plan).codec;
+}
+
+std::optional<Seconds> Forecaster::codec_of_two(const Forecast& of) {
+  if (const auto known = codec_.find(of.strategy); known != codec_.end()) return known->second;
+  const CodecTrial trial = of.pace == Pace::lockstep ? kLockstepTrial : kDriftingTrial;
+  Forecast two = of;
+  two.workers = 2;
+  std::optional<Seconds>& out = codec_[of.strategy];
   try {
-    out = rehearse(plan).codec;
+    out = measure_codec(two, trial.numel, trial.steps);
   } catch (const ConfigError&) {
     // As servers on three ranks: the rehearsal with all workers tells, or says why not.
   }
   return out;
 }
 
-// What the strategy computes may grow with the number of workers, which the scaled payload tells;
-// what it takes at least is measured with the full one.
-void Forecaster::rehearse_lockstep(Forecast& out, bool computes) const {
-  const ScaledPayload payload = scaled(
-      workload_,
-      proportional_payload(out.strategy, workload_.numel, out.workers, quick_payload(out.workers)));
-  Rehearsal plan{out.strategy, out.workers, payload.numel, payload.network, workload_.step_time};
+// What the strategy computes may grow with the number of workers; what it takes at least was
+// measured with more parameters.
+void Forecaster::rehearse_lockstep(Forecast& out) const {
   const bool many = out.workers > kManyWorkers;
-  plan.charged = !computes || out.workers == 2 ? 0 : many ? 1 : 2;
+  const std::size_t affordable = part_of(workload_.numel, out.workers);
+  const std::optional<Seconds> of_two = codec_.at(out.strategy);
+  if (out.workers > 2 && of_two != Seconds(0)) {
+    out.codec = std::max(out.codec, measure_codec(out, affordable, many ? 1 : 2));
+  }
+  Rehearsal plan = rehearsal(out, affordable);
+  plan.warmup = many ? 2 : 4;  // what servers keep back settles
   plan.counted = many ? 1 : 2;
-  const Rehearsed result = rehearse(plan);
-  out.codec = std::max(out.codec, payload.scale * result.codec);
-  conclude(payload, result, out);
+  const Rehearsed result = rehearse_enough(plan, workload_.numel);
+  conclude(plan, result, out);
   out.step += out.codec;
 }
 
@@ -152,24 +153,23 @@ void Forecaster::rehearse_drifting(Forecast& out) const {
   const Seconds computing = workload_.step_time + out.codec;
   const int steps = drifting_steps(workload_, computing);
   const auto moves = static_cast<std::size_t>(out.workers) * static_cast<std::size_t>(steps);
-  const ScaledPayload payload =
-      scaled(workload_, payload_for(workload_.numel, out.workers, out.pace,
-                                    std::max(kLeastMoved, kQuickMoves / moves)));
-  Rehearsal plan{out.strategy, out.workers, payload.numel, payload.network, computing};
+  Rehearsal plan = rehearsal(out, std::max(kLeastMoved, kQuickMoves / moves));
+  plan.computing = computing;
   Rehearsed result;
   for (plan.counted = steps;; plan.counted = std::min(kMostSteps, 4 * plan.counted)) {
     plan.warmup = plan.counted / 3;
     result = rehearse(plan);
     if (result.exchanges >= kExchangesToSee || plan.counted >= kMostSteps) break;
   }
-  conclude(payload, result, out);
+  conclude(plan, result, out);
 }
 
-void Forecaster::conclude(const ScaledPayload& payload, const Rehearsed& result, Forecast& out) {
+void Forecaster::conclude(const Rehearsal& plan, const Rehearsed& result, Forecast& out) const {
   out.step = result.step;
-  out.scale = payload.scale;
-  out.bytes_per_worker_step = payload.scale * result.bytes_sent;
-  out.wire_bound = payload.network.transfer_time(static_cast<std::size_t>(result.busiest_bytes));
+  out.scale = plan.scale;
+  out.bytes_per_worker_step = plan.scale * result.bytes_sent;
+  out.wire_bound = workload_.network.transfer_time(
+      static_cast<std::size_t>(plan.scale * result.busiest_bytes));
   out.figures = result.figures;
 }
 
@@ -182,10 +182,9 @@ Forecast Forecaster::forecast(const std::string& strategy, int workers) {
   out.step = workload_.step_time;
   if (workers == 1) return out;  // nobody to exchange with
 
-  const std::optional<Seconds> codec = codec_at_full_size(strategy, out.pace);
-  out.codec = codec.value_or(Seconds(0));
+  out.codec = codec_of_two(out).value_or(Seconds(0));
   if (out.pace == Pace::lockstep) {
-    rehearse_lockstep(out, codec != Seconds(0));
+    rehearse_lockstep(out);
   } else {
     rehearse_drifting(out);
   }

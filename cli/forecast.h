@@ -35,13 +35,13 @@ struct Forecast {
   std::vector<Figure> figures;
 };
 
-// A payload of numel / scale on links that are as many times slower takes as long.
-struct ScaledPayload {
-  std::size_t numel = 0;
-  double scale = 1;
-  Network network;
-};
-ScaledPayload scaled(const Workload& workload, std::size_t numel);
+// With how many parameters a strategy in lockstep is rehearsed first, each standing for several.
+std::size_t part_of(std::size_t numel, int workers);
+
+// Rehearses in lockstep, with more of the `numel` parameters than planned where that may matter: if
+// some workers send more than others, that may be the strategy's way, as with servers, or come from
+// too few values to deal out evenly. `plan` becomes the one that was rehearsed last.
+Rehearsed rehearse_enough(Rehearsal& plan, std::size_t numel);
 
 class Forecaster {
  public:
@@ -51,25 +51,19 @@ class Forecaster {
   Forecast forecast(const std::string& strategy, int workers);
 
  private:
-  // Two workers are the fewest that exchange anything; nothing if the strategy wants more of them.
-  std::optional<Seconds> codec_at_full_size(const std::string& strategy, Pace pace);
-  void rehearse_lockstep(Forecast& out, bool computes) const;
+  // What the strategy itself computes in a step of two workers, which are the fewest that exchange
+  // anything; nothing if it wants more of them. Measured once per strategy.
+  std::optional<Seconds> codec_of_two(const Forecast& of);
+  Seconds measure_codec(const Forecast& of, std::size_t affordable, int steps) const;
+  void rehearse_lockstep(Forecast& out) const;
   void rehearse_drifting(Forecast& out) const;
-  static void conclude(const ScaledPayload& payload, const Rehearsed& result, Forecast& out);
+  // A rehearsal with at most so many parameters, which stand for all of them. ConfigError if it
+  // does not fit into memory.
+  Rehearsal rehearsal(const Forecast& of, std::size_t affordable) const;
+  void conclude(const Rehearsal& plan, const Rehearsed& result, Forecast& out) const;
 
   Workload workload_;
-  // Measured once per strategy.
   std::map<std::string, std::optional<Seconds>, std::less<>> codec_;
 };
-
-// How many parameters to simulate on each of so many workers: at least as many as are affordable,
-// and enough that all-reduce takes the same route as with all of them. ConfigError if that does not
-// fit into memory.
-std::size_t payload_for(std::size_t numel, int workers, Pace pace, std::size_t affordable);
-
-// The same for a strategy in lockstep: enough that four times as many send four times the bytes.
-// Otherwise an exchange inside the strategy takes another way when it is short.
-std::size_t proportional_payload(const std::string& strategy, std::size_t numel, int workers,
-                                 std::size_t affordable);
 
 }  // namespace thinwire::cli

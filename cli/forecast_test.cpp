@@ -2,7 +2,6 @@
 #include "cli/forecast.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 
@@ -16,13 +15,6 @@ namespace {
 constexpr Seconds kComputing{0.02};
 constexpr int kWorkers = 16;
 
-Rehearsed rehearse_payload(const std::string& strategy, const ScaledPayload& payload) {
-  const bool lockstep = make_strategy(strategy)->pace() == Pace::lockstep;
-  Rehearsal plan{strategy, kWorkers, payload.numel, payload.network, kComputing};
-  plan.counted = lockstep ? 1 : 33;
-  return rehearse(plan);
-}
-
 class ScalingLaw : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -31,26 +23,20 @@ class ScalingLaw : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(ScalingLaw, ASmallerPayloadTakesAsLongAndSendsAsManyTimesLess) {
-  const Workload workload{std::size_t{1} << 20, kComputing, Network::parse("1gbit,0.1ms")};
-  const std::size_t quarter = workload.numel / 4;
+  constexpr std::size_t kTimesLess = 4;
   const bool lockstep = make_strategy(GetParam())->pace() == Pace::lockstep;
-  const ScaledPayload payload = scaled(
-      workload, lockstep ? proportional_payload(GetParam(), workload.numel, kWorkers, quarter)
-                         : payload_for(workload.numel, kWorkers, Pace::free, quarter));
-  const Rehearsed whole = rehearse_payload(GetParam(), scaled(workload, workload.numel));
-  const Rehearsed less = rehearse_payload(GetParam(), payload);
+  Rehearsal part{GetParam(), kWorkers, 1 << 14, Network::parse("1gbit,0.1ms"), kComputing};
+  if (lockstep) part.numel = part_of(100'000'000, kWorkers);
+  Rehearsal whole = part;
+  part.scale = kTimesLess;
+  whole.numel = kTimesLess * part.numel;
+  part.counted = whole.counted = lockstep ? 1 : 33;
+  const Rehearsed all = rehearse(whole);
+  const Rehearsed less = lockstep ? rehearse_enough(part, whole.numel) : rehearse(part);
   constexpr double kTolerance = 0.05;
-  EXPECT_NEAR(less.bytes_sent * payload.scale / whole.bytes_sent, 1, kTolerance);
-  EXPECT_NEAR((less.step - kComputing) / (whole.step - kComputing), 1, kTolerance)
-      << (whole.step - kComputing).count() << " s";
-}
-
-TEST(Payload, GrowsUntilAnExchangeTakesTheWayOfTheWholeModel) {
-  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  constexpr std::size_t kWhole = std::size_t{1} << 20;
-  EXPECT_EQ(proportional_payload("dense", kWhole, kWorkers, kWhole / 4), kWhole / 4);
-  // A hundredth of a quarter is so little that it goes by doubling, a hundredth of it all is not.
-  EXPECT_EQ(proportional_payload("grandk", kWhole, kWorkers, kWhole / 4), kWhole);
+  EXPECT_NEAR(part.scale * less.bytes_sent / all.bytes_sent, 1, kTolerance);
+  EXPECT_NEAR((less.step - kComputing) / (all.step - kComputing), 1, kTolerance)
+      << (all.step - kComputing).count() << " s";
 }
 
 std::vector<std::string> all_strategies() {
@@ -115,22 +101,6 @@ TEST(Forecast, CountsRanksThatOnlyServeAsLost) {
   const Forecast out = Forecaster(workload).forecast("ps:servers=dedicated", 4);
   EXPECT_NEAR(out.efficiency, 0.75 * (kComputing / out.step), 1e-9);
   EXPECT_LT(out.efficiency, 0.75);
-}
-
-RC_GTEST_PROP(Payload, TakesTheRoutesOfTheWholeModel, ()) {
-  const auto numel = *rc::gen::inRange<std::size_t>(1, 100'000'000);
-  const int workers = *rc::gen::inRange(2, kMostPlannedWorkers + 1);
-  const auto affordable = *rc::gen::inRange<std::size_t>(1, 1'000'000);
-  const auto rings = [&](std::size_t n) {
-    return allreduce_bytes(n, 0, workers) == allreduce_bytes(n, 0, workers, Route::ring);
-  };
-  try {
-    const std::size_t payload = payload_for(numel, workers, Pace::lockstep, affordable);
-    RC_ASSERT(payload >= 1u && payload <= numel);
-    RC_ASSERT(rings(payload) == rings(numel));
-  } catch (const ConfigError&) {
-    // More than this machine's memory.
-  }
 }
 
 TEST(Forecast, OfAStrategyThatTwoRanksAreTooFewFor) {

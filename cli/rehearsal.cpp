@@ -177,6 +177,7 @@ Rehearsed rehearse(const Rehearsal& plan) {
   JoinOptions options;
   options.size = plan.workers;
   options.network = plan.network;
+  options.byte_weight = plan.scale;
   options.timeout = Transport::kLongestTimeout;  // nobody is late, however slow the network is
   run_workers("sim", options, [&](Transport& wire) {
     Performance performance(wire, plan, gradients);

@@ -16,6 +16,7 @@ struct Rehearsal {
   std::size_t numel = 0;
   Network network;
   Seconds computing{0};  // of a worker between two exchanges
+  double scale = 1;      // each parameter stands for so many, on the wire
   // Steps in this order. Those that count come last; the strategy's own computing takes no time in
   // them, so that what they take is a function of the rehearsal alone.
   int warmup = 1;

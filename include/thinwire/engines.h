@@ -30,6 +30,7 @@ struct JoinOptions {
   Seconds join_timeout{30};        // for the whole group to come together
   Seconds timeout{60};             // Transport::set_timeout
   std::optional<Network> network;  // `sim` simulates it; on the others `shaped` imitates it
+  double byte_weight = 1;          // Runtime::byte_weight of `sim`, whose links slow down as much
   std::string fault;               // a `faulty` spec such as "kill:rank=1,at=20"; empty: none
   LogSink log;
 };

@@ -66,6 +66,9 @@ class Runtime {
   virtual Seconds now() const = 0;
   virtual void sleep(Seconds duration) = 0;
   virtual bool simulated() const { return false; }  // computing takes no time unless it sleeps
+  // How many bytes one byte of payload stands for: more than one where a simulation makes do with a
+  // smaller model.
+  virtual double byte_weight() const { return 1; }
   virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
 };
 Runtime& system_runtime();  // the steady clock and std::thread
@@ -117,6 +120,11 @@ class Transport {
   void sleep(Seconds duration) { runtime_.sleep(duration); }
   std::unique_ptr<Task> launch(std::function<void()> work);
   Runtime& runtime() const noexcept { return runtime_; }
+  // What so many bytes of payload stand for. Whoever chooses a way by the length of a message asks
+  // for this one, so that a smaller model takes the ways of the whole.
+  std::size_t weighed(std::size_t bytes) const {
+    return static_cast<std::size_t>(static_cast<double>(bytes) * runtime_.byte_weight());
+  }
 
   // Memory for collectives on this lane: it grows and is reused, so that a second call allocates
   // nothing. Valid until the next call.

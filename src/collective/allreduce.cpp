@@ -26,7 +26,7 @@ constexpr Reduction kSumFp16 = make_half_sum<Fp16>(12);
 void doubling(Transport& wire, Elements data, const Reduction& reduction,
               Finish* finish = nullptr) {
   run_pipeline(wire, tag_of(Stream::doubling, reduction.number),
-               DoublingPlan(data, wire.rank(), wire.size()), reduction, finish);
+               DoublingPlan(data, wire), reduction, finish);
 }
 
 template <class T>
@@ -34,12 +34,11 @@ void allreduce(Transport& wire, std::span<T> span, const Reduction& reduction, R
                Finish* finish = nullptr) {
   if (wire.size() == 1 || span.empty()) return;
   const Elements data{std::as_writable_bytes(span), sizeof(T)};
-  if (allreduce_route(route, span.size_bytes(), wire.size()) == Route::doubling) {
+  if (allreduce_route(route, wire.weighed(span.size_bytes()), wire.size()) == Route::doubling) {
     return doubling(wire, data, reduction, finish);
   }
   run_pipeline(wire, tag_of(Stream::ring, reduction.number),
-               RingPlan(data, wire.rank(), wire.size(), RingPlan::Part::allreduce), reduction,
-               finish);
+               RingPlan(data, wire, RingPlan::Part::allreduce), reduction, finish);
 }
 
 MutFloats as_floats(MutBytes bytes) {
@@ -127,11 +126,11 @@ bool allreduce_mean(Transport& wire, MutFloats data, Route route) {
 void reduce_scatter_sum(Transport& wire, MutFloats span) {
   if (wire.size() == 1 || span.empty()) return;
   const Elements data{std::as_writable_bytes(span), sizeof(float)};
-  if (reduce_scatter_route(span.size_bytes(), wire.size()) == Route::doubling) {
+  if (reduce_scatter_route(wire.weighed(span.size_bytes()), wire.size()) == Route::doubling) {
     return doubling(wire, data, kSumFloat);
   }
   run_pipeline(wire, tag_of(Stream::ring_scatter, kSumFloat.number),
-               RingPlan(data, wire.rank(), wire.size(), RingPlan::Part::reduce_scatter), kSumFloat);
+               RingPlan(data, wire, RingPlan::Part::reduce_scatter), kSumFloat);
 }
 
 Share share_of(std::size_t n, int rank, int size) noexcept {

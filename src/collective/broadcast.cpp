@@ -13,8 +13,9 @@ namespace {
 // From the root upwards, each rank passes on to the next, chunk by chunk.
 class ChainPlan final : public Plan {
  public:
-  ChainPlan(MutBytes data, int rank, int size, int root) : data_(data) {
-    messages = chain_chunks(data.size(), size);
+  ChainPlan(MutBytes data, const Transport& wire, int root) : data_(data) {
+    const int rank = wire.rank(), size = wire.size();
+    messages = chain_chunks(wire.weighed(data.size()), size);
     depends = 0;
     overwrites = messages;
     if ((rank + 1) % size != root) meeting_.to = (rank + 1) % size;
@@ -53,10 +54,11 @@ void broadcast(Transport& wire, MutBytes data, int root) {
   }
   if (size == 1 || data.empty()) return;
   const Tag tag = tag_of(Stream::broadcast);
-  if (binomial_time(data.size(), size) <= chain_time(data.size(), size)) {
+  const std::size_t bytes = wire.weighed(data.size());
+  if (binomial_time(bytes, size) <= chain_time(bytes, size)) {
     return binomial(wire, tag, data, root);
   }
-  run_pipeline(wire, tag, ChainPlan(data, wire.rank(), size, root), Reduction{});
+  run_pipeline(wire, tag, ChainPlan(data, wire, root), Reduction{});
 }
 
 }  // namespace thinwire

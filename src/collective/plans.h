@@ -22,12 +22,12 @@ struct Elements {
 class RingPlan final : public Plan {
  public:
   enum class Part { reduce_scatter, allreduce };
-  RingPlan(Elements data, int rank, int size, Part part)
+  RingPlan(Elements data, const Transport& wire, Part part)
       : data_(data),
-        rank_(rank),
-        size_(size),
-        chunks_(chunk_count(largest_share() * data.element_bytes)) {
-    const std::size_t half = static_cast<std::size_t>(size - 1) * chunks_;
+        rank_(wire.rank()),
+        size_(wire.size()),
+        chunks_(chunk_count(wire.weighed(largest_share() * data.element_bytes))) {
+    const std::size_t half = static_cast<std::size_t>(size_ - 1) * chunks_;
     messages = part == Part::allreduce ? 2 * half : half;
     depends = chunks_;
     overwrites = half;
@@ -61,8 +61,10 @@ class RingPlan final : public Plan {
 // In each round of the butterfly two ranks exchange all of their data.
 class DoublingPlan final : public Plan {
  public:
-  DoublingPlan(Elements data, int rank, int size)
-      : data_(data), butterfly_(rank, size), chunks_(chunk_count(data.bytes.size())) {
+  DoublingPlan(Elements data, const Transport& wire)
+      : data_(data),
+        butterfly_(wire.rank(), wire.size()),
+        chunks_(chunk_count(wire.weighed(data.bytes.size()))) {
     const auto rounds = static_cast<std::size_t>(butterfly_.rounds());
     messages = rounds * chunks_;
     depends = chunks_;

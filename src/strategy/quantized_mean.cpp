@@ -166,9 +166,11 @@ bool QuantizedMean::words_are_cheaper() const {
   const std::uint64_t bits = std::uint64_t{lanes_.code_bits} + lanes_.sum_bits;
   const std::uint64_t bytes =
       tiles() * kTile * bits / 8 * others / static_cast<std::uint64_t>(workers_);
-  const std::uint64_t two_hops = 2 * (kLatency + others * kLatency / 8) + bytes;
+  const Transport& wire = context_->wire;
+  const std::uint64_t two_hops = 2 * (kLatency + others * kLatency / 8) + wire.weighed(bytes);
   const std::size_t lanes = 64 / lanes_.sum_bits;
-  return doubling_time((values_.size() + lanes - 1) / lanes * 8, workers_) < two_hops;
+  const std::size_t word_bytes = (values_.size() + lanes - 1) / lanes * 8;
+  return doubling_time(wire.weighed(word_bytes), workers_) < two_hops;
 }
 
 void QuantizedMean::exchange_words(StepContext& context) {
@@ -205,8 +207,8 @@ void QuantizedMean::exchange_words(StepContext& context) {
 // --- Many values: two hops.
 
 std::size_t QuantizedMean::count_pieces() const {
-  return chunk_count(share_of(tiles(), 0, workers_).size() *
-                     kernel::packed_bytes(lanes_.code_bits));
+  const std::size_t most_tiles = share_of(tiles(), 0, workers_).size();
+  return chunk_count(context_->wire.weighed(most_tiles * kernel::packed_bytes(lanes_.code_bits)));
 }
 
 Share QuantizedMean::tiles_of(int owner, std::size_t piece) const {

@@ -6,7 +6,8 @@
 // so there is no latency factor, no window limit (bandwidth <= gamma / RTT) and no bias by RTT, and
 // CM02 takes no share of the bandwidth for headers. The latency is added by this engine: a message
 // of n bytes alone arrives latency + 8 n / bandwidth after it was posted. Without a network, or
-// with unlimited bandwidth, bytes take no time.
+// with unlimited bandwidth, bytes take no time. A byte that stands for several
+// (options.byte_weight) takes the time of all of them.
 //
 // A message departs when its send is posted, whether or not the receive is. Messages of one (from,
 // to, lane) follow one another without gap, as on a connection; other streams run beside them. The
@@ -79,17 +80,19 @@ class SimTask final : public Task {
 
 class SimRuntime final : public Runtime {
  public:
-  explicit SimRuntime(const Group& group) : group_(group) {}
+  SimRuntime(const Group& group, double byte_weight) : group_(group), byte_weight_(byte_weight) {}
 
   Seconds now() const override { return group_.now(); }
   void sleep(Seconds duration) override { sim::pause(duration); }
   bool simulated() const override { return true; }
+  double byte_weight() const override { return byte_weight_; }
   std::unique_ptr<Task> launch(std::function<void()> work) override {
     return std::make_unique<SimTask>(std::move(work));
   }
 
  private:
   const Group& group_;
+  double byte_weight_;
 };
 
 class SimTransport final : public Transport {
@@ -184,9 +187,10 @@ void run_sim(const JoinOptions& options, const Worker& worker) {
     if (thrown && !first) first = thrown;
     group->leave(rank, thrown ? std::optional(what(thrown)) : std::nullopt);
   };
-  sim::simulate(options.size, network.bits_per_second / 8, [&](const sim::Stage& stage) {
+  const double bytes_per_second = network.bits_per_second / 8 / options.byte_weight;
+  sim::simulate(options.size, bytes_per_second, [&](const sim::Stage& stage) {
     group.emplace(stage, network);
-    runtime.emplace(*group);
+    runtime.emplace(*group, options.byte_weight);
     for (int rank = 0; rank < options.size; ++rank) {
       s4u::Actor::create("worker", group->host(rank), [&work, rank] { work(rank); });
     }
