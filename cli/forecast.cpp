@@ -38,22 +38,14 @@ constexpr CodecTrial kDriftingTrial{std::size_t{1} << 21, 36};  // a letter goes
 
 constexpr double kShareOfMemory = 0.8;
 
-std::uint64_t memory_for(std::size_t numel, int workers, Pace pace) {
-  return std::uint64_t{numel} * sizeof(float) * rehearsal_buffers(pace) *
-         static_cast<std::uint64_t>(workers);
-}
-
-bool fits(std::size_t numel, int workers, Pace pace) {
-  const std::optional<std::uint64_t> room = available_memory();
-  return !room || static_cast<double>(memory_for(numel, workers, pace)) <=
-                      kShareOfMemory * static_cast<double>(*room);
-}
-
 void check_memory(std::size_t numel, int workers, Pace pace) {
-  if (fits(numel, workers, pace)) return;
-  throw ConfigError(fmt::format(
-      "{} simulated workers of {} floats need about {}, but only {} are available", workers, numel,
-      gibibytes(memory_for(numel, workers, pace)), gibibytes(available_memory().value_or(0))));
+  const std::uint64_t need = std::uint64_t{numel} * sizeof(float) * rehearsal_buffers(pace) *
+                             static_cast<std::uint64_t>(workers);
+  const std::optional<std::uint64_t> room = available_memory();
+  if (!room || static_cast<double>(need) <= kShareOfMemory * static_cast<double>(*room)) return;
+  throw ConfigError(
+      fmt::format("{} simulated workers of {} floats need about {}, but only {} are available",
+                  workers, numel, gibibytes(need), gibibytes(*room)));
 }
 
 // Enough for averages of all models to begin and end several times.
@@ -67,32 +59,6 @@ int drifting_steps(const Workload& workload, Seconds computing) {
 
 std::size_t part_of(std::size_t numel, int workers) {
   return std::min({numel, kFaithful, kPatientTotal / static_cast<std::size_t>(workers)});
-}
-
-Rehearsed rehearse_enough(Rehearsal& plan, std::size_t numel) {
-  constexpr std::size_t kMore = 4;
-  constexpr double kNegligible = 0.01, kSettled = 0.05;
-  const auto excess = [&](const Rehearsed& of) { return of.busiest_bytes - of.bytes_sent; };
-  Rehearsed out = rehearse(plan);
-  while (plan.numel < numel) {
-    const Seconds doubtful =
-        plan.network.transfer_time(static_cast<std::size_t>(plan.scale * excess(out)));
-    if (doubtful < kNegligible * out.step) break;
-    Rehearsal larger = plan;
-    larger.numel = std::min(numel, kMore * plan.numel);
-    larger.scale *= static_cast<double>(plan.numel) / static_cast<double>(larger.numel);
-    if (larger.numel * static_cast<std::size_t>(plan.workers) > kPatientTotal ||
-        !fits(larger.numel, plan.workers, Pace::lockstep)) {
-      break;
-    }
-    Rehearsed more = rehearse(larger);
-    const bool settled = std::abs(larger.scale * excess(more) - plan.scale * excess(out)) <=
-                         kSettled * larger.scale * more.busiest_bytes;
-    plan = larger;
-    out = std::move(more);
-    if (settled) break;
-  }
-  return out;
 }
 
 Rehearsal Forecaster::rehearsal(const Forecast& of, std::size_t affordable) const {
@@ -127,19 +93,19 @@ std::optional<Seconds> Forecaster::codec_of_two(const Forecast& of) {
 }
 
 // What the strategy computes may grow with the number of workers; what it takes at least was
-// measured with more parameters.
+// measured with more parameters. One that computes nothing has nothing to settle, either, such as
+// what servers keep back.
 void Forecaster::rehearse_lockstep(Forecast& out) const {
   const bool many = out.workers > kManyWorkers;
+  const bool computes = codec_.at(out.strategy) != Seconds(0);
   const std::size_t affordable = part_of(workload_.numel, out.workers);
-  const std::optional<Seconds> of_two = codec_.at(out.strategy);
-  if (out.workers > 2 && of_two != Seconds(0)) {
+  if (computes && out.workers > 2) {
     out.codec = std::max(out.codec, measure_codec(out, affordable, many ? 1 : 2));
   }
   Rehearsal plan = rehearsal(out, affordable);
-  plan.warmup = many ? 2 : 4;  // what servers keep back settles
+  plan.warmup = !computes ? 0 : many ? 2 : 4;
   plan.counted = many ? 1 : 2;
-  const Rehearsed result = rehearse_enough(plan, workload_.numel);
-  conclude(plan, result, out);
+  conclude(plan, rehearse(plan), out);
   out.step += out.codec;
 }
 
@@ -168,8 +134,8 @@ void Forecaster::conclude(const Rehearsal& plan, const Rehearsed& result, Foreca
   out.step = result.step;
   out.scale = plan.scale;
   out.bytes_per_worker_step = plan.scale * result.bytes_sent;
-  out.wire_bound = workload_.network.transfer_time(
-      static_cast<std::size_t>(plan.scale * result.busiest_bytes));
+  out.wire_bound =
+      workload_.network.transfer_time(static_cast<std::size_t>(plan.scale * result.busiest_bytes));
   out.figures = result.figures;
 }
 

@@ -38,11 +38,6 @@ struct Forecast {
 // With how many parameters a strategy in lockstep is rehearsed first, each standing for several.
 std::size_t part_of(std::size_t numel, int workers);
 
-// Rehearses in lockstep, with more of the `numel` parameters than planned where that may matter: if
-// some workers send more than others, that may be the strategy's way, as with servers, or come from
-// too few values to deal out evenly. `plan` becomes the one that was rehearsed last.
-Rehearsed rehearse_enough(Rehearsal& plan, std::size_t numel);
-
 class Forecaster {
  public:
   explicit Forecaster(const Workload& workload) : workload_(workload) {}

@@ -13,7 +13,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr std::string_view kBaseline = "dense";
-// Dense is as good if its step is at most so many times as long as the best one.
+// A strategy is as good if its step is at most so many times as long as the best one.
 constexpr double kAsGood = 1.05;
 
 using Rows = std::vector<const Forecast*>;
@@ -114,6 +114,16 @@ std::string choice(const Forecast& best) {
                      percent(best.efficiency));
 }
 
+// What computing takes varies from run to run, so the order of these is not certain.
+std::string as_good_as(const Forecast& best, const Rows& rows) {
+  std::vector<std::string_view> out;
+  for (const Forecast* each : rows) {
+    const bool alike = (each->pace == Pace::lockstep) == (best.pace == Pace::lockstep);
+    if (each != &best && alike && each->step <= kAsGood * best.step) out.push_back(each->strategy);
+  }
+  return out.empty() ? "" : fmt::format(" (as good: {})", fmt::join(out, ", "));
+}
+
 // `beaten` says that a strategy which lets models differ is clearly faster somewhere.
 std::string dense_advice(const std::vector<int>& as_good, const std::vector<int>& all,
                          bool beaten) {
@@ -142,7 +152,9 @@ std::vector<std::string> plan_advice(const PlanSetting& setting,
     const Forecast* const best = fastest(rows, true);
     const Forecast* const looser = fastest(rows, false);
     if (best == nullptr && looser == nullptr) continue;
-    std::string line = fmt::format("{}: {}", counted(workers), choice(best ? *best : *looser));
+    const Forecast& first = best != nullptr ? *best : *looser;
+    std::string line =
+        fmt::format("{}: {}{}", counted(workers), choice(first), as_good_as(first, rows));
     if (best != nullptr && looser != nullptr && looser->step < best->step) {
       line += fmt::format("; if models may differ for a while: {}", choice(*looser));
     }
@@ -171,7 +183,8 @@ void print_plan(Io& io, const PlanSetting& setting, const std::vector<Forecast>&
   for (const Quantity& quantity : quantities) print_table(io, setting, forecasts, quantity);
   if (std::ranges::any_of(forecasts, is_scaled)) {
     const auto text = [](const Forecast& each) {
-      return is_scaled(each) ? fmt::format("1/{:.3g}", each.scale) : std::string("all");
+      return is_scaled(each) ? fmt::format("1/{:.{}f}", each.scale, each.scale < 100 ? 1 : 0)
+                             : std::string("all");
     };
     print_table(io, setting, forecasts,
                 {"scaled payloads: part of the parameters that was simulated, on links as much "
