@@ -83,6 +83,7 @@ void check_free_pace(Transport& wire) {
   // By push-sum a step counts as much as its worker weighs at that time: only standing still leaves
   // the mean as it is.
   train(wire, "gossip:kappa=0", 0);
+  train(wire, "gossip:kappa=0,bits=8", 0);
   train(wire, "gossip:trigger=period,period=3,exchange=pair", 0.01f);
   train(wire, "lasgd", 0.01f);
   train(wire, "lasgd:period=3,max=3", 0.01f);
