@@ -40,13 +40,15 @@ format:  ## rewrite the sources in our style
 tidy: build  ## clang-tidy; findings are errors
 	@tools/deps dev && JOBS=$(JOBS) tools/tidy
 
-asan:  ## engine tests under address and undefined-behaviour sanitizers
-	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS) --target engine_tests
-	@cd build-asan && ctest --output-on-failure -j $(JOBS) -L engine
+CASES ?= 100
+KIND ?= engine
+asan:  ## engine tests under address and undefined-behaviour sanitizers (CASES=100 of each law; KIND=command)
+	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS) --target $(KIND)_tests
+	@cd build-asan && RC_PARAMS=max_success=$(CASES) ctest --output-on-failure -j $(JOBS) -L $(KIND)
 
-tsan:  ## engine tests under the thread sanitizer, without foreign engines
+tsan:  ## engine tests under the thread sanitizer, without foreign engines (CASES=100 of each law)
 	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS) --target engine_tests
-	@cd build-tsan && ctest --output-on-failure -j $(JOBS) -L engine
+	@cd build-tsan && RC_PARAMS=max_success=$(CASES) ctest --output-on-failure -j $(JOBS) -L engine
 
 FUZZ_SECONDS ?= 60
 fuzz:  ## every reader of foreign bytes under libFuzzer (FUZZ_SECONDS=60 for each)
@@ -63,6 +65,7 @@ valgrind: build  ## every strategy takes some steps under memcheck
 	@tools/deps dev && tools/memcheck build/tests/law_worker
 
 nightly: test asan tsan valgrind fuzz faults  ## all that is too long for every change
+	@$(MAKE) asan KIND=command
 
 clean:
 	@rm -rf build build-asan build-tsan build-fuzz
