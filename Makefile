@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.h')
 
-.PHONY: help deps build demo test bench results format tidy asan tsan fuzz faults valgrind nightly clean
+.PHONY: help deps build demo test bench results tables format tidy asan tsan fuzz faults valgrind nightly clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -26,12 +26,18 @@ bench: build  ## the measurements behind docs/results
 
 MNIST ?= data/mnist
 CIFAR10 ?= data/cifar10
-results: build  ## the long runs behind docs/results, hours (MNIST=DIR CIFAR10=DIR)
+results: build  ## measure what bench/results lacks, then fill docs/results: hours, root, 20 GB (MNIST=DIR CIFAR10=DIR)
+	@tools/get-data mnist "$(MNIST)" && tools/get-data cifar10 "$(CIFAR10)"
+	@bench/run --missing
 	@bench/training/scaling.sh
 	@bench/training/convergence.sh "$(MNIST)" "$(CIFAR10)"
 	@bench/training/asynchronous.sh "$(MNIST)" "$(CIFAR10)"
 	@bench/training/server.sh "$(MNIST)"
 	@bench/training/overview.sh "$(MNIST)"
+	@[ -e bench/results/faults.jsonl ] || $(MAKE) faults
+	@bench/tables.py
+
+tables:  ## fill docs/results and README from bench/results: seconds
 	@bench/tables.py
 
 format:  ## rewrite the sources in our style

@@ -1,20 +1,8 @@
 #!/usr/bin/env bash
 # Codecs on one core: bytes beside the entropy, time beside the pass r += g, at five densities.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-numel=25M reps=11 build=build out=bench/results/codec.jsonl
-while [ $# -gt 0 ]; do
-  case $1 in
-    --numel | --reps | --build | --out)
-      [ $# -ge 2 ] || { echo "codec.sh: $1 needs a value" >&2; exit 2; }
-      printf -v "${1#--}" %s "$2"
-      shift 2 ;;
-    *)
-      echo "usage: bench/codec.sh [--numel N] [--reps K] [--build DIR] [--out FILE]" >&2
-      exit 2 ;;
-  esac
-done
+source "$(dirname "${BASH_SOURCE[0]}")/on_core.bash"
+core_options "$@"
 
 codecs=(--codec raw --codec half --codec half:dtype=fp16)
 for density in 0.0001 0.001 0.01 0.0625 0.25; do
@@ -22,14 +10,7 @@ for density in 0.0001 0.001 0.01 0.0625 0.25; do
 done
 codecs+=(--codec sparse:density=0.001,values=fp32 --codec sparse:density=0.001,index=raw)
 
-scratch=$(mktemp)
-trap 'rm -f "$scratch"' EXIT
-cpu=$(awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
-read -r load _ </proc/loadavg
-printf '{"bench":"codec","cpu":"%s","cores":%d,"kernel":"%s","load":%s,"commit":"%s"}\n' \
-  "${cpu:-$(uname -m)}" "$(nproc)" "$(uname -r)" "$load" \
-  "$(git describe --always --dirty 2>/dev/null || echo unknown)" >"$scratch"
-"$build/thinwire" bench codec "${codecs[@]}" --numel "$numel" --reps "$reps" --json | tee -a "$scratch" |
+"$build/thinwire" bench codec "${codecs[@]}" --numel "$numel" --reps "$reps" --json | tee -a "$lines" |
   awk '
     function value(key) {
       return match($0, "\"" key "\": *[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0
@@ -43,5 +24,3 @@ printf '{"bench":"codec","cpu":"%s","cores":%d,"kernel":"%s","load":%s,"commit":
         1e3 * value("encode_seconds_median"), value("encode_ratio_to_add"),
         1e3 * value("decode_seconds_median"), value("decode_ratio_to_add")
     }'
-mkdir -p "$(dirname "$out")"
-cp "$scratch" "$out"

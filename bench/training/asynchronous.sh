@@ -5,7 +5,7 @@
 # traffic  bytes and accuracy of gossip every step, by change, and by the fixed period of equal traffic
 # time     the same on thin wires, dense beside
 # speed    dense, localsgd, gossip and lasgd, workers equally fast and one 3 times slower (simulated)
-# netlab   the same on real hosts of network namespaces (root)
+# netlab   the same on hosts of network namespaces (root)
 # resnet20 traffic for ResNet-20, and more frequent letters, of 32 bits and of 4
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/recorded.bash"
@@ -13,10 +13,7 @@ usage_unless [ $# -ge 2 ]
 mnist=$1 cifar10=$2 only=${3-}
 keep_in bench/results/asynchronous.jsonl
 
-# The tests of a run, as [[seconds, accuracy], ...].
-fields() {
-  sed -nE 's/.*"time":([0-9.e+-]+),.*"test_accuracy":([0-9.e+-]+).*/[\1,\2]/p' "$scratch/run/run.jsonl" | paste -sd, | sed 's/.*/"curve":[&],/'
-}
+fields() { curve; }
 
 # run GROUP STRATEGY SEED COMMAND...: the command is that of a training run but strategy and seed.
 run() {
@@ -68,7 +65,7 @@ if wanted speed; then
     four "lenet slow sim $workers" "$workers" "${command[@]}" --slow 0:3
   done
 fi
-if wanted netlab; then
+if wanted netlab && can_have_hosts; then
   lenet 4 --epochs 3 --eval-every 94
   netlab=(tools/netlab run -n 4 --rate 1gbit -- "${command[@]}")
   four "lenet equal netlab 4" 4 "${netlab[@]}"

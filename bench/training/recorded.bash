@@ -26,6 +26,12 @@ keep_in() {  # FILE
 
 fields() { :; }
 
+# The tests of the run that has just written to $scratch/run, as "curve":[[seconds, accuracy], ...], or nothing.
+curve() {
+  [ -f "$scratch/run/run.jsonl" ] || return 0
+  sed -nE 's/.*"time":([0-9.e+-]+),.*"test_accuracy":([0-9.e+-]+).*/[\1,\2]/p' "$scratch/run/run.jsonl" | paste -sd, | sed 's/.*/"curve":[&],/'
+}
+
 value_of() {  # FLAG COMMAND...
   local flag=$1
   while shift && [ $# -gt 1 ]; do
@@ -57,6 +63,13 @@ was_lost() {  # NAME
 
 # All parts of a measurement, or the one that was asked for.
 wanted() { [[ $1 == "${only:-$1}" ]]; }
+
+# Whether hosts can be made here; if not, what needs them is left out, and said so.
+can_have_hosts() {
+  tools/netlab list >/dev/null && return
+  echo "$(basename "$script"): the runs on netlab are left out, see above" >&2
+  return 1
+}
 
 # A rate that each bears, of 0.01, 0.02 and 0.05, for LeNet, 128 examples in a step of all workers. What averages
 # rarely takes steps on small batches, where SGD bears less: alone on 16 examples it is lost at 0.02, on 8 at 0.01.

@@ -2,8 +2,8 @@
 # What each selection metric of ps makes of the union, of bytes, time and accuracy: LeNet on MNIST, beside topk,
 # gtopk and dense. Hours; a run that is already in bench/results/server.jsonl is not repeated.
 #   bench/training/server.sh MNIST_DIR [sim|netlab]
-# sim     8 simulated workers at 1 Gbit/s, densities 0.01 and 0.001, 2 epochs, 3 seeds
-# netlab  4 real hosts of network namespaces at 1 Gbit/s (root), 1 epoch, one seed
+# sim     8 simulated workers at 1 Gbit/s, densities 0.01 and 0.001, 2 epochs
+# netlab  4 hosts of network namespaces at 1 Gbit/s (root), 1 epoch
 # The time of one large exchange is bench/server.sh's.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/recorded.bash"
@@ -11,8 +11,8 @@ usage_unless [ $# -ge 1 ]
 mnist=$1 only=${2-}
 keep_in bench/results/server.jsonl
 
-# run GROUP STRATEGY SEED: by the command that is set.
-run() { record "$1 seed $3 $2" "${command[@]}" --lr "${lr-$(rate_of ps)}" --strategy "$2" --seed "$3"; }
+# run GROUP STRATEGY: by the command that is set.
+run() { record "$1 seed 1 $2" "${command[@]}" --lr "${lr-$(rate_of ps)}" --strategy "$2" --seed 1; }
 
 # A metric that changes nothing is magnitude, which is plain top-k through a server.
 strategies() {  # DENSITY
@@ -24,33 +24,30 @@ strategies() {  # DENSITY
   done
 }
 
-# All strategies before the next seed, so that the first table is complete early.
-measure() {  # GROUP SEED...
-  local group=$1 seed density strategy
-  for seed in "${@:2}"; do
-    run "$group" dense "$seed"
-    for density in 0.01 0.001; do
-      for strategy in $(strategies "$density"); do
-        run "$group" "$strategy" "$seed"
-      done
+measure() {  # GROUP
+  local density strategy
+  run "$1" dense
+  for density in 0.01 0.001; do
+    for strategy in $(strategies "$density"); do
+      run "$1" "$strategy"
     done
-    # Servers on more ranks share the sending; one on a rank of its own has a worker less.
-    for strategy in ps:servers=4 ps:servers=dedicated; do
-      run "$group" "$strategy" "$seed"
-    done
+  done
+  # Servers on more ranks share the sending; one on a rank of its own has a worker less.
+  for strategy in ps:servers=4 ps:servers=dedicated; do
+    run "$1" "$strategy"
   done
 }
 
 if wanted sim; then
   lenet 8 --epochs 2 --transport sim --network 1gbit,0.1ms --step-time 0.02
-  measure "sim 8 workers" 1 2 3
+  measure "sim 8 workers"
   # Not all of them bear that rate at the lower density.
   for strategy in topk:density=0.001 ps:density=0.001,select={magnitude,hysteresis,mask}; do
-    lr=0.02 run "sim 8 workers lr 0.02" "$strategy" 1
+    lr=0.02 run "sim 8 workers lr 0.02" "$strategy"
   done
 fi
-if wanted netlab; then
+if wanted netlab && can_have_hosts; then
   lenet 4 --epochs 1 --transport gloo
   command=(tools/netlab run -n 4 --rate 1gbit -- "${command[@]}")
-  measure "netlab 4 workers" 1
+  measure "netlab 4 workers"
 fi

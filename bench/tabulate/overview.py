@@ -1,0 +1,99 @@
+"""All strategies side by side: bench/training/overview.sh."""
+from .form import by, count, factor, lines, lost, markdown, mean, percent, reached, seconds, table
+
+
+def overview(where):
+    """Runs of bench/training/overview.sh by (strategy, rate); of several learning rates the one that was borne, tried last."""
+    return {(run["strategy"], run["rate"]): run for run in lines("overview") if run["run"].startswith(where + " ")}
+
+
+def lower_rate(run, more=""):
+    """The learning rate, if the usual one was not borne, and what is to be said with it."""
+    _, found, rate = run["run"].partition(" lr ")
+    return f" (lr {rate}{more and ': ' + more})" if found else ""
+
+
+def strategies_of(runs):
+    """In the order of the runs; variants stand beside the strategy they belong to."""
+    specs = list(dict.fromkeys(spec for spec, _ in runs))
+    names = [spec.partition(":")[0] for spec in specs]
+    return sorted(specs, key=lambda spec: names.index(spec.partition(":")[0]))
+
+
+@table
+def overview_netlab():
+    runs, rows = overview("netlab 4"), []
+    for strategy in strategies_of(runs):
+        found = [runs.get((strategy, rate)) for rate in ("1gbit", "100mbit")]
+        dense = [runs.get(("dense", rate)) for rate in ("1gbit", "100mbit")]
+        first = next(run for run in found if run)
+        if any(run and lost(run) for run in found):
+            rows.append([strategy, "diverged", "", "", "", "", ""])
+            continue
+        row = [strategy, percent(first["accuracy"]), count(first["bytes_per_worker_step"])]
+        for run, baseline in zip(found, dense):
+            row += [seconds(run["seconds"]), factor(baseline["seconds"] / run["seconds"])] if run and baseline else ["", ""]
+        rows.append(row)
+    return rows and markdown(["strategy", "accuracy", "bytes per worker and step", "1 Gbit/s: time", "against dense", "100 Mbit/s: time", "against dense"], rows)
+
+
+@table
+def overview_sim():
+    sizes = (8, 16, 32)
+    runs = {size: overview(f"sim {size}") for size in sizes}
+    rows = []
+    for strategy in strategies_of(runs[8]):
+        row = [strategy]
+        for read, rate in ((lambda run: percent(run["accuracy"]) + lower_rate(run), "1gbit"),
+                           (lambda run: count(run["bytes_per_worker_step"] / 1000), "1gbit"), (lambda run: f"{run['seconds']:.1f}", "1gbit"),
+                           (lambda run: f"{run['seconds']:.1f}" + lower_rate(run, percent(run["accuracy"])), "100mbit")):
+            found = [runs[size].get((strategy, rate)) for size in sizes]
+            row.append(" / ".join("-" if not run else "diverged" if lost(run) else read(run) for run in found))
+        rows.append(row)
+    return rows and markdown(["strategy", "accuracy, 8 / 16 / 32 workers", "kB per worker and step", "1 Gbit/s: seconds", "100 Mbit/s: seconds"], rows)
+
+
+# --- Time to an accuracy on a thin wire.
+
+GOAL = 0.985
+
+
+def thin_runs():
+    """Runs of three seeds by strategy; of several learning rates the one that was borne, tried last."""
+    runs = {}
+    for run in lines("overview"):
+        if run["run"].startswith("thin "):
+            runs[run["strategy"], run["run"].split()[3]] = run
+    return by(runs.values(), "strategy")
+
+
+def thin(strategies=None):
+    rows, runs = [], thin_runs()
+    dense = runs.get(("dense",))
+    for (strategy,), group in runs.items():
+        if strategies and strategy not in strategies:
+            continue
+        accuracy = [run["accuracy"] for run in group]
+        spread = f" ({percent(min(accuracy))} to {percent(max(accuracy))})" if len(group) > 1 else ""
+        row = [f"`{strategy}`{lower_rate(group[0])}", percent(mean(group, lambda run: run["accuracy"])) + spread,
+               count(mean(group, lambda run: run["bytes_per_worker_step"]) / 1000)]
+        for read in (lambda run: run["seconds"], lambda run: reached(run, GOAL)):
+            times = [read(run) for run in group]
+            if None in times:
+                row += ["not reached by all", ""]
+                continue
+            whole = mean(dense, read)
+            row += [f"{mean(group, read):.1f} s", factor(whole / mean(group, read))]
+        rows.append(row)
+    goal = f"to {100 * GOAL:.1f} %"
+    return rows and markdown(["strategy", "accuracy, %", "kB per worker and step", "time of the run", "faster", goal, "sooner"], rows)
+
+
+@table
+def overview_thin():
+    return thin()
+
+
+@table
+def readme():
+    return thin(("dense", "topk:density=0.01", "gtopk:density=0.01", "qsgd", "powersgd:rank=2", "localsgd", "gossip"))
