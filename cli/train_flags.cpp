@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "cli/duration.h"
 #include "cli/ranges.h"
 
 namespace thinwire::cli {
@@ -117,9 +118,11 @@ void add_run_flags(CLI::App& command, TrainFlags& flags) {
       ->type_name("RANK:FACTOR");
   command
       .add_option("--step-time", flags.step_time,
-                  "seconds that computing a step takes, for sim (as measured)")
-      ->type_name("S")
-      ->check(number(0, 1e6));
+                  "what computing a step takes, such as 50ms, for sim (as measured)")
+      ->type_name("T")
+      ->transform([](const std::string& text) {
+        return fmt::format("{}", parse_duration("--step-time", text).count());
+      });
 }
 
 }  // namespace thinwire::cli
