@@ -48,9 +48,11 @@ tidy: build  ## clang-tidy; findings are errors
 
 CASES ?= 100
 KIND ?= engine
-asan:  ## engine tests under address and undefined-behaviour sanitizers (CASES=100 of each law; KIND=command)
-	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS) --target $(KIND)_tests
-	@cd build-asan && RC_PARAMS=max_success=$(CASES) ctest --output-on-failure -j $(JOBS) -L $(KIND)
+# Readers of foreign bytes are the engine's: their corpora run with its tests.
+CORPORA = $(filter engine,$(KIND))
+asan:  ## engine tests and fuzz corpora under address and undefined-behaviour sanitizers (CASES=100 of each law; KIND=command)
+	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS) --target $(KIND)_tests $(if $(CORPORA),corpus_test)
+	@cd build-asan && RC_PARAMS=max_success=$(CASES) ctest --output-on-failure -j $(JOBS) -L '^($(KIND)$(if $(CORPORA),|fuzz))$$'
 
 tsan:  ## engine tests under the thread sanitizer, without foreign engines (CASES=100 of each law)
 	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS) --target engine_tests

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <set>
 #include <system_error>
 
 #include "cli/worker_process.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::size_t kShortest = 16;
 constexpr std::size_t kLongest = 4096;
+// Of 32 random hexadecimal digits fewer are different once in 28 million times, of 64 never.
+constexpr std::size_t kFewestDistinct = 8;
 constexpr std::string_view kHowTo = "make one with `(umask 077; openssl rand -hex 32 > token)`";
 
 [[noreturn]] void refuse(std::string_view file, std::string_view reason) {
@@ -33,6 +36,13 @@ std::string trimmed(std::string_view text) {
 
 std::string checked(std::string_view text, std::string_view source) {
   std::string token = trimmed(text);
+  const std::size_t distinct = std::set<char>(token.begin(), token.end()).size();
+  if (token.size() >= kShortest && distinct < kFewestDistinct) {
+    throw ConfigError(
+        fmt::format("{}: a token of {} different characters is easily guessed, at least {} are "
+                    "needed: {}",
+                    source, distinct, kFewestDistinct, kHowTo));
+  }
   if (token.size() >= kShortest) return token;
   throw ConfigError(
       fmt::format("{}: a token of {} characters is easily guessed, at least {} are "

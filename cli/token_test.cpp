@@ -66,6 +66,10 @@ TEST_F(Token, WhatIsNoTokenIsRefused) {
   EXPECT_THAT(refusal(file("")), AllOf(HasSubstr("0 characters"), HasSubstr("openssl rand")));
   EXPECT_THAT(refusal(file("password")), HasSubstr("8 characters is easily guessed"));
   EXPECT_THAT(refusal("", with_token("password")), HasSubstr("THINWIRE_TOKEN: a token of 8"));
+  EXPECT_THAT(refusal(file("aaaaaaaaaaaaaaaa")),
+              AllOf(HasSubstr("of 1 different characters"), HasSubstr("openssl rand")));
+  EXPECT_THAT(refusal("", with_token("01234560123456012345601234560123")),
+              HasSubstr("THINWIRE_TOKEN: a token of 7 different"));
   EXPECT_THAT(refusal(file(std::string(5000, 'x'))), HasSubstr("longer than 4096 bytes"));
   EXPECT_THAT(refusal(directory_ / "absent"), HasSubstr("No such file"));
   EXPECT_THAT(refusal(directory_), HasSubstr("not a file"));

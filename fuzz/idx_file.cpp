@@ -11,10 +11,10 @@ void idx_file(Bytes input) {
   const MemoryFile file(choices.rest());
   accept_or_refuse<ConfigError>([&] {
     trainer::DataFile in(file.path(), 0, "advice");
-    const trainer::IdxArray array = trainer::read_idx(in, dimensions);
+    const std::vector<std::uint32_t> extents = trainer::read_idx_extents(in, dimensions);
     std::size_t count = 1;
-    for (const std::uint32_t extent : array.extents) count *= extent;
-    demand(array.extents.size() == dimensions && array.values.size() == count);
+    for (const std::uint32_t extent : extents) count *= extent;
+    demand(extents.size() == dimensions && trainer::read_idx_values(in).size() == count);
   });
 }
 

@@ -12,7 +12,7 @@ Payload start(Meeting kind) { return {static_cast<std::byte>(kind)}; }
 
 }  // namespace
 
-void introduce(const Socket& guest) {
+void introduce(const Socket& guest, std::uint32_t rank) {
   const Deadline deadline = deadline_in(kPatience);
   const Nonce nonce{};
   Payload hello = start(Meeting::hello);
@@ -29,7 +29,7 @@ void introduce(const Socket& guest) {
   const auto masters_nonce = take_array<Nonce>(reader);
   Payload claims, message = start(Meeting::present);
   ByteWriter claim(claims);
-  claim.put(std::uint32_t{1});
+  claim.put(rank);
   claim.put(std::uint32_t{2});
   claim.put_text("host");
   ByteWriter(message).put(Bytes(prove(kToken, Prover::rank, {nonce, masters_nonce, claims})));

@@ -10,8 +10,8 @@ namespace thinwire::fuzz {
 inline constexpr std::string_view kToken = "the token of the fuzz targets";
 inline constexpr Seconds kPatience{10};
 
-// As rank 1 of 2, by the book: from the hello to the proof.
-void introduce(const Socket& guest);
+// As that rank of 2, by the book: from the hello to the proof.
+void introduce(const Socket& guest, std::uint32_t rank = 1);
 // As rank 0, by the book: waits for the hello and answers it.
 void challenge(const Socket& rank);
 

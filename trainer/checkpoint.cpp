@@ -6,8 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
-#include <fstream>
+#include <tuple>
 
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
@@ -20,7 +19,18 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kNone = 0;  // no run has a checkpoint before its first step
 
-std::string stem(std::uint64_t step) { return fmt::format("step-{:012}", step); }
+constexpr std::string_view kStem = "step-";
+
+std::string stem(std::uint64_t step) { return fmt::format("{}{:012}", kStem, step); }
+
+// kNone if the name is not that of a checkpoint.
+std::uint64_t step_of(std::string_view name) {
+  std::uint64_t step = kNone;
+  if (!name.starts_with(kStem)) return kNone;
+  name.remove_prefix(kStem.size());
+  std::from_chars(name.data(), name.data() + name.size(), step);
+  return step;
+}
 
 void sync_directory(const fs::path& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -52,6 +62,9 @@ fs::path CheckpointStore::own_file(std::uint64_t step) const {
 }
 fs::path CheckpointStore::model_file(std::uint64_t step) const {
   return directory_ / (stem(step) + "-model.ck");
+}
+fs::path CheckpointStore::aside() const {
+  return directory_ / fmt::format("earlier-rank-{}", rank_);
 }
 
 void CheckpointStore::save(Transport& wire, std::uint64_t step, const std::vector<Section>& own,
@@ -85,22 +98,33 @@ void CheckpointStore::save(Transport& wire, std::uint64_t step, const std::vecto
 }
 
 void CheckpointStore::remove(std::uint64_t step) const {
-  std::error_code ignored;  // a file that cannot be removed harms nobody
+  std::error_code ignored;  // a file that cannot be removed is in nobody's way
   fs::remove(own_file(step), ignored);
   if (rank_ == 0) fs::remove(model_file(step), ignored);
 }
 
-// What a killed process was writing.
-void CheckpointStore::remove_unfinished() const {
+// Of any step and any number of workers, unfinished ones included.
+std::vector<fs::path> CheckpointStore::files_here() const {
   const std::string own = fmt::format("-rank-{}-of-", rank_);
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
+  std::vector<fs::path> files;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     const std::string name = entry.path().filename();
     const bool mine = name.find(own) != std::string::npos ||
                       (rank_ == 0 && name.find("-model.ck") != std::string::npos);
-    if (mine && name.starts_with("step-") && name.ends_with(kUnfinished)) {
-      fs::remove(entry.path(), ignored);
+    const bool whole = name.ends_with(".ck");
+    if (mine && name.starts_with(kStem) && (whole || name.ends_with(kUnfinished))) {
+      files.push_back(entry.path());
     }
+  }
+  return files;
+}
+
+// What a killed process was writing.
+void CheckpointStore::remove_unfinished() const {
+  std::error_code ignored;
+  for (const fs::path& file : files_here()) {
+    if (file.string().ends_with(kUnfinished)) fs::remove(file, ignored);
   }
 }
 
@@ -110,10 +134,8 @@ std::vector<std::uint64_t> CheckpointStore::steps_here() const {
   const std::string suffix = fmt::format("-rank-{}-of-{}.ck", rank_, identity_.workers);
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     const std::string name = entry.path().filename();
-    std::uint64_t step = 0;
-    if (!name.starts_with("step-") || !name.ends_with(suffix)) continue;
-    std::from_chars(name.data() + 5, name.data() + name.size(), step);
-    if (step > 0) steps.push_back(step);
+    const std::uint64_t step = name.ends_with(suffix) ? step_of(name) : kNone;
+    if (step != kNone) steps.push_back(step);
   }
   std::ranges::sort(steps, std::greater<>());
   return steps;
@@ -126,31 +148,55 @@ void CheckpointStore::prune(std::uint64_t keep) const {
 
 bool CheckpointStore::set_aside_earlier() const {
   remove_unfinished();
-  const std::string own = fmt::format("-rank-{}-of-", rank_);
-  std::vector<fs::path> earlier;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(directory_, missing)) {
-    const std::string name = entry.path().filename();
-    const bool mine =
-        name.find(own) != std::string::npos || (rank_ == 0 && name.ends_with("-model.ck"));
-    if (mine && name.starts_with("step-") && name.ends_with(".ck")) earlier.push_back(entry.path());
-  }
+  const std::vector<fs::path> earlier = files_here();
   if (earlier.empty()) return false;
-  const fs::path aside = directory_ / fmt::format("earlier-rank-{}", rank_);
-  fs::remove_all(aside);
-  fs::create_directories(aside);
-  for (const fs::path& file : earlier) fs::rename(file, aside / file.filename());
+  std::error_code ignored;
+  fs::remove_all(aside(), ignored);
+  set_aside(earlier);
   return true;
+}
+
+// Until all ranks have done so, none may write what is newer: else parts of two runs could make up
+// a step.
+void CheckpointStore::set_aside_newer(std::uint64_t step) const {
+  std::vector<fs::path> newer = files_here();
+  std::erase_if(newer,
+                [&](const fs::path& file) { return step_of(file.filename().string()) <= step; });
+  if (!newer.empty()) set_aside(newer);
+}
+
+void CheckpointStore::set_aside(const std::vector<fs::path>& files) const {
+  try {
+    fs::create_directories(aside());
+    for (const fs::path& file : files) fs::rename(file, aside() / file.filename());
+  } catch (const fs::filesystem_error& error) {
+    throw Error(fmt::format("rank {} cannot move checkpoints that this run does not use to {}: {}",
+                            rank_, aside().string(), error.code().message()));
+  }
+}
+
+std::pair<std::vector<Section>, std::vector<Section>> CheckpointStore::read(
+    std::uint64_t step) const {
+  std::vector<Section> own = read_checkpoint(own_file(step), identity_, step);
+  if (rank_ != 0) return {std::move(own), {}};
+  return {std::move(own), read_checkpoint(model_file(step), identity_, step)};
 }
 
 void CheckpointStore::check_resumable() const {
   const std::vector<std::uint64_t> steps = steps_here();
   if (steps.empty()) refuse_other_size();
-  try {
-    read_checkpoint(own_file(steps[0]), identity_, steps[0]);
-  } catch (const WireError&) {
-    // Damaged: load() will look for an older one, together with the other ranks.
+  std::string damage;
+  for (const std::uint64_t step : steps) {
+    try {
+      read(step);
+      return;
+    } catch (const WireError& error) {
+      if (damage.empty()) damage = error.what();
+    }
   }
+  throw ConfigError(
+      fmt::format("--resume: there is no checkpoint of rank {} in {} that is whole: {}", rank_,
+                  directory_.string(), damage));
 }
 
 void CheckpointStore::refuse_other_size() const {
@@ -180,8 +226,7 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
     for (const std::uint64_t step : steps) {
       if (step > bound) continue;
       try {
-        loaded.own = read_checkpoint(own_file(step), identity_, step);
-        if (rank_ == 0) loaded.model = read_checkpoint(model_file(step), identity_, step);
+        std::tie(loaded.own, loaded.model) = read(step);
         mine = step;
         break;
       } catch (const WireError& error) {
@@ -199,6 +244,7 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
     }
     if (highest == lowest) {
       loaded.step = mine;
+      set_aside_newer(mine);
       return loaded;
     }
     if (mine != lowest && rank_ == 0) {  // the rank that lacks it says why

@@ -41,8 +41,8 @@ class CheckpointStore {
   // they are neither resumed by mistake nor lost. Returns whether there were any.
   bool set_aside_earlier() const;
 
-  // What can be known before the ranks meet: ConfigError if this rank has no checkpoint, or if its
-  // newest belongs to another run.
+  // What can be known before the ranks meet: ConfigError if this rank has no checkpoint that is
+  // whole, or if the newest such belongs to another run.
   void check_resumable() const;
 
   struct Loaded {
@@ -52,13 +52,19 @@ class CheckpointStore {
     std::vector<std::string> notes;  // which newer ones were passed over here, and why
   };
   // The newest checkpoint that is whole on every rank. All ranks call it together. ConfigError if
-  // there is none, or if the newest belongs to another run.
+  // there is none, or if the newest belongs to another run. Files of newer steps, which at least
+  // one rank lacks, go to earlier-rank-R: the run will write these steps anew.
   Loaded load(Transport& wire) const;
 
  private:
   std::filesystem::path own_file(std::uint64_t step) const;
   std::filesystem::path model_file(std::uint64_t step) const;
+  std::filesystem::path aside() const;
+  std::vector<std::filesystem::path> files_here() const;
   std::vector<std::uint64_t> steps_here() const;  // newest first
+  std::pair<std::vector<Section>, std::vector<Section>> read(std::uint64_t step) const;
+  void set_aside(const std::vector<std::filesystem::path>& files) const;
+  void set_aside_newer(std::uint64_t step) const;
   void refuse_other_size() const;
   void remove(std::uint64_t step) const;
   void remove_unfinished() const;

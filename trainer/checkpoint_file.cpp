@@ -11,6 +11,7 @@
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 #include "trainer/checkpoint.h"
+#include "trainer/data/memory.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -60,6 +61,13 @@ Payload read_whole(const fs::path& file) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
   if (error) throw WireError(fmt::format("{}: {}", file.string(), error.message()));
+  // The file and its sections, which are copies.
+  const std::optional<std::uint64_t> room = available_memory();
+  if (room && size > *room / 2) {
+    throw WireError(
+        fmt::format("{}: has {} bytes, too many for the {} of memory that are available",
+                    file.string(), size, *room));
+  }
   Payload bytes(size);
   std::ifstream in(file, std::ios::binary);
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {

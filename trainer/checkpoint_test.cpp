@@ -7,6 +7,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "tests/expect.h"
 #include "thinwire/engines.h"
 #include "thinwire/error.h"
 
@@ -130,14 +131,51 @@ TEST_F(Checkpoints, AnEarlierRunIsSetAsideAndNotLost) {
 }
 
 TEST_F(Checkpoints, WhatCannotBeResumedIsSeenBeforeTheRanksMeet) {
-  save({10});
+  save({10, 20});
   EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
   Identity other = kIdentity;
   other.model = "mlp";
   EXPECT_THROW(CheckpointStore(directory_, other, 1).check_resumable(), ConfigError);
   EXPECT_THROW(CheckpointStore(directory_, kIdentity, 2).check_resumable(), ConfigError);
-  flip_bit(file(10, "rank-1-of-2"), 50);  // an older one may do
+  flip_bit(file(20, "rank-1-of-2"), 50);  // an older one may do
   EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
+  flip_bit(file(10, "rank-1-of-2"), 50);
+  EXPECT_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable(), ConfigError);
+}
+
+// Killed after all ranks have written their own file of the first step, but not the model's.
+TEST_F(Checkpoints, WithoutItsModelAStepDoesNotCount) {
+  save({10, 20});
+  fs::remove(file(20, "model"));
+  EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 0).check_resumable());
+  fs::remove(file(10, "model"));
+  EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
+  const std::string refusal = must_throw<ConfigError>([&] {
+                                CheckpointStore(directory_, kIdentity, 0).check_resumable();
+                              }).what();
+  EXPECT_NE(refusal.find("there is no checkpoint of rank 0"), std::string::npos) << refusal;
+}
+
+// Killed twice while step 20 was written, at first after rank 0 had its file, then after rank 1
+// had: what is there of step 20 is of two runs.
+TEST_F(Checkpoints, PartsOfTwoRunsAreNoStep) {
+  save({10, 20});
+  fs::remove(file(20, "rank-1-of-2"));
+  EXPECT_EQ(loaded_step(), 10u);
+  EXPECT_TRUE(fs::exists(directory_ / "earlier-rank-0" / file(20, "model").filename()));
+  write_checkpoint(file(20, "rank-1-of-2"), kIdentity, 20, {{"own", bytes(10, 1)}});
+  EXPECT_EQ(loaded_step(), 10u);
+}
+
+// What one rank has of a step that others lack must not count among those that are kept.
+TEST_F(Checkpoints, AResumedRunKeepsWhatItWrites) {
+  save({10, 40});
+  fs::remove(file(40, "rank-1-of-2"));
+  on_ranks(kIdentity, [&](Transport& wire, CheckpointStore& store) {
+    EXPECT_EQ(store.load(wire).step, 10u);
+    store.save(wire, 15, {{"own", bytes(10, wire.rank())}}, {{"model", bytes(20, 15)}}, 1);
+  });
+  EXPECT_EQ(loaded_step(), 15u);
 }
 
 TEST_F(Checkpoints, AnotherRunIsRefused) {
@@ -154,6 +192,14 @@ TEST_F(Checkpoints, AnotherRunIsRefused) {
   refused([](Identity& i) { i.seed = 2; });
   refused([](Identity& i) { i.batch = 16; });
   refused([](Identity& i) { i.workers = 3; });
+}
+
+// Longer than any memory, with nothing in it: not even room for it may be asked for.
+TEST_F(Checkpoints, OneThatDoesNotFitIntoMemoryIsPassedOver) {
+  save({10, 20});
+  fs::resize_file(file(20, "rank-1-of-2"), std::uintmax_t{1} << 40);
+  EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
+  EXPECT_EQ(loaded_step(), 10u);
 }
 
 TEST_F(Checkpoints, NoneAtAllIsSaid) {

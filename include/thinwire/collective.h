@@ -4,9 +4,11 @@
 // the largest call.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 
 #include "thinwire/half.h"
 #include "thinwire/transport.h"
@@ -78,10 +80,23 @@ void broadcast(Transport& wire, MutBytes data, int root = 0);
 // Returns on no rank before it was called on every rank.
 void barrier(Transport& wire);
 
-// Merges two values into out (which is empty, with capacity): `lower` holds the contributions of a
-// range of ranks, `higher` those of the range that follows it. Must be a function of its operands
-// alone; need not be associative or commutative.
-using Merge = std::function<void(Bytes lower, Bytes higher, Payload& out)>;
+// What a merge does with the values of others; a WireError that it throws gets the name of the rank
+// whose value it was.
+struct Merge {
+  // Merges two values into out (which is empty, with capacity): `lower` holds the contributions of
+  // a range of ranks, `higher` those of the range that follows it. Must be a function of its
+  // operands alone; need not be associative or commutative.
+  using Combine = std::function<void(Bytes lower, Bytes higher, Payload& out)>;
+  // Looks at a value that others have merged, before it is passed on.
+  using Check = std::function<void(Bytes value)>;
+
+  template <std::convertible_to<Combine> Function>
+  Merge(Function combine_two, Check check_one = nullptr)  // a function alone is a merge
+      : combine(std::move(combine_two)), check(std::move(check_one)) {}
+
+  Combine combine;
+  Check check;  // maybe none
+};
 
 // Merges the values of all ranks pairwise; afterwards every rank holds the same one. No value may
 // be longer than max_bytes (std::logic_error). The butterfly takes log2 P rounds (two more if P is

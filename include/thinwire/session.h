@@ -34,7 +34,8 @@ class Session {
   Session(Transport& wire, const SessionOptions& options);
 
   // Before the first step, or the first after a resume (load() first). Rank 0's parameters reach
-  // all ranks; but where models drift apart, each rank resumes with its own.
+  // all ranks; but where models drift apart, each rank resumes with its own. ConfigError, on all
+  // ranks, if their options differ, or their steps where workers take them together.
   void begin(ModelView model, std::uint64_t step);
   // After gradients were computed. False: this step must not be applied.
   [[nodiscard]] bool after_backward(ModelView model);

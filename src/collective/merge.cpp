@@ -44,6 +44,7 @@ class Merging {
  private:
   void take_in(Bytes other, Arrival arrival) {
     if (arrival == Arrival::store) {
+      if (merge_.check) merge_.check(other);
       value_.assign(other.begin(), other.end());
       return;
     }
@@ -51,7 +52,7 @@ class Merging {
     std::copy(value_.begin(), value_.end(), own.begin());
     value_.clear();
     const bool first = arrival == Arrival::lower;
-    merge_(first ? other : own, first ? own : other, value_);
+    merge_.combine(first ? other : own, first ? own : other, value_);
     check_length("merged");
   }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "collective/test_ranks.h"
+#include "tests/expect.h"
 #include "thinwire/collective.h"
 
 namespace thinwire {
@@ -163,6 +164,25 @@ TEST(Merge, PassesOnWhatTheMergeThrows) {
                           });
                         }),
                Error);
+}
+
+// The result of rank 0 reaches rank 3 by way of rank 2, which looks at it first.
+TEST(Merge, AResultIsCheckedBeforeItIsPassedOn) {
+  std::atomic<int> refused{0};
+  const Merge merge(bracket, [](Bytes) { throw WireError("a damaged value"); });
+  const auto worker = [&](Transport& wire) {
+    Payload value = payload("x");
+    try {
+      merge_tree(wire, value, 100, merge);
+    } catch (const WireError& error) {
+      EXPECT_TRUE(has(error.what(), "rank 0 (")) << wire.rank();
+      EXPECT_NE(wire.rank(), 3);
+      ++refused;
+      throw;
+    }
+  };
+  EXPECT_THROW(on_ranks(4, worker), Error);
+  EXPECT_GT(refused, 0);
 }
 
 TEST(Merge, AValueThatIsTooLongForItsReceiverIsRefusedByName) {

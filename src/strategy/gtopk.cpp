@@ -63,15 +63,22 @@ class GTopK final : public SparseStrategy {
     const auto combine = [&](Bytes lower, Bytes higher, Payload& out) {
       timed_codec(context, [&] { merge_messages(lower, higher, out); });
     };
+    bool arrived = false;  // ready merged, by others
+    const auto take = [&](Bytes merged_by_others) {
+      timed_codec(context, [&] {
+        decode_sparse(merged_by_others, format(), address_, k_, final_);
+        arrived = true;
+      });
+    };
     timed_wire(context, [&] {
       const std::size_t longest = sparse_max_bytes(format(), address_.numel, k);
       const auto merge_all = shape_ == Shape::tree ? merge_tree : merge_butterfly;
-      merge_all(context.wire, value_, longest, std::ref(combine));
+      merge_all(context.wire, value_, longest, {std::ref(combine), std::ref(take)});
       if (rule_ == Rule::give_back) pass_fates_on(context.wire);
     });
     bool finite = true;
     timed_codec(context, [&] {
-      decode_sparse(value_, format(), address_, k_, final_);
+      if (!arrived) decode_sparse(value_, format(), address_, k_, final_);
       finite = apply(context);
     });
     return finite;

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <bit>
 
 #include "codec/sparse.h"
 #include "collective/test_ranks.h"
 #include "strategy/strategy_run.h"
+#include "tests/expect.h"
+#include "tests/survivor.h"
 #include "thinwire/collective.h"
 
 namespace thinwire {
@@ -125,6 +128,38 @@ TEST_P(GTopKGroups, SendTheBytesOfTheFormula) {
     EXPECT_EQ(records[std::size_t(rank)].bytes_sent, sends * message + vote);
     const std::size_t bits = paired && rank % 2 == 0 ? (k + 7) / 8 : 0;
     EXPECT_EQ(returning[std::size_t(rank)].bytes_sent, sends * message + vote + bits);
+  }
+}
+
+// Rank 0 merges last in a tree, and for odd ranks: what it sends them nobody merges any more.
+TEST(GTopK, DamageIsSaidToBeOfWhoSentIt) {
+  const struct {
+    const char* shape;
+    int workers;
+  } kCases[] = {{"tree", 2}, {"tree", 4}, {"tree", 7}, {"butterfly", 3}};
+  for (const auto& [shape, workers] : kCases) {
+    std::atomic<int> refused{0};
+    for (int at = 0; at < 12; ++at) {
+      JoinOptions options;
+      options.size = workers;
+      options.fault = fmt::format("corrupt:rank=0,at={}", at);
+      const auto worker = [&](Transport& wire) {
+        SurvivorRank rank(wire, fmt::format("gtopk:density=0.05,shape={}", shape));
+        try {
+          rank.step();
+        } catch (const WireError& error) {
+          EXPECT_TRUE(has(error.what(), fmt::format("rank {}: rank 0 (", wire.rank())));
+          ++refused;
+          throw;
+        }
+      };
+      try {
+        run_workers("threads", options, worker);
+      } catch (const Error&) {
+        // Of a vote, a flipped bit may go unnoticed.
+      }
+    }
+    EXPECT_GT(refused, 0) << shape << ", " << workers;
   }
 }
 

@@ -30,29 +30,47 @@ std::vector<std::uint64_t> tensor_hashes(const ModelView& model) {
 // Of all that ranks send each other without a version of its own: dense and quantized vectors, the
 // news of rounds, and in which order. To be raised when docs/wire-format.md or a collective
 // changes.
-constexpr int kWireVersion = 1;
+constexpr int kWireVersion = 2;
+
+// What a rank says about itself before the first step.
+struct Start {
+  std::uint64_t options;  // a hash
+  std::uint64_t step;     // 0 where each worker counts its own
+};
 
 // Ranks with other options would average what does not belong together, or wait for messages that
-// nobody sends.
-void check_options(Transport& wire, const SessionOptions& options, std::size_t numel) {
+// nobody sends. So would ranks that begin at different steps: most messages do not say theirs.
+void check_agreement(Transport& wire, const SessionOptions& options, std::size_t numel,
+                     std::uint64_t step) {
   const RunPlan& run = options.run;
   const std::string plan = fmt::format(
       "{} {} {} {} {} {} {} {} {}", kWireVersion, options.strategy, numel, run.seed, run.steps,
       run.samples, run.descent.momentum, run.descent.weight_decay, run.descent.nesterov);
-  const std::uint64_t mine = hash64(std::as_bytes(std::span(plan)));
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(wire.size()));
+  const Start mine{hash64(std::as_bytes(std::span(plan))), step};
+  std::vector<Start> all(static_cast<std::size_t>(wire.size()));
   allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   std::vector<int> others;
-  for (int rank = 0; rank < wire.size(); ++rank) {
-    if (all[static_cast<std::size_t>(rank)] != all[0]) others.push_back(rank);
+  std::vector<std::string> elsewhere;
+  for (int rank = 1; rank < wire.size(); ++rank) {
+    const Start& theirs = all[static_cast<std::size_t>(rank)];
+    if (theirs.options != all[0].options) others.push_back(rank);
+    if (theirs.step != all[0].step) {
+      elsewhere.push_back(fmt::format("rank {} at step {}", rank, theirs.step));
+    }
   }
-  if (others.empty()) return;
-  throw ConfigError(fmt::format(
-      "rank {}: ranks {} run with other options than rank 0 (strategy, model, seed, "
-      "momentum, weight "
-      "decay or length of the run), or another version of thinwire. Start all ranks with "
-      "the same program and command line.",
-      wire.rank(), fmt::join(others, ", ")));
+  if (!others.empty()) {
+    throw ConfigError(fmt::format(
+        "rank {}: ranks {} run with other options than rank 0 (strategy, model, seed, "
+        "momentum, weight "
+        "decay or length of the run), or another version of thinwire. Start all ranks with "
+        "the same program and command line.",
+        wire.rank(), fmt::join(others, ", ")));
+  }
+  if (elsewhere.empty()) return;
+  throw ConfigError(
+      fmt::format("rank {}: rank 0 begins at step {}, but {}. All ranks must begin, or resume, at "
+                  "the same step.",
+                  wire.rank(), all[0].step, fmt::join(elsewhere, ", ")));
 }
 
 }  // namespace
@@ -62,7 +80,7 @@ Session::Session(Transport& wire, const SessionOptions& options)
 
 void Session::begin(ModelView model, std::uint64_t step) {
   step_ = step;
-  check_options(wire_, options_, model.layout.numel);
+  check_agreement(wire_, options_, model.layout.numel, pace() == Pace::free ? 0 : step);
   if (!resumed_ || pace() == Pace::lockstep) {
     broadcast(wire_, std::as_writable_bytes(model.params));
   }

@@ -43,6 +43,26 @@ std::vector<LocalAddress> local_addresses() {
   return found;
 }
 
+// The first address of the first interface in the list `wanted` that is up here.
+LocalAddress find_interface(const std::string& wanted, const std::vector<LocalAddress>& here) {
+  for (std::size_t begin = 0; begin <= wanted.size();) {
+    const std::size_t end = std::min(wanted.find(',', begin), wanted.size());
+    const std::string name = wanted.substr(begin, end - begin);
+    for (const LocalAddress& a : here) {
+      if (name == a.interface || name == a.address) return a;
+    }
+    begin = end + 1;
+  }
+  std::string known;
+  for (const LocalAddress& a : here) {
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", a.interface, a.address);
+  }
+  throw ConfigError(fmt::format(
+      "interface '{}' (--interface or GLOO_SOCKET_IFNAME) is not up on this machine; there are: "
+      "{}. Leave it out to use the one that routes to the master.",
+      wanted, known));
+}
+
 }  // namespace
 
 std::string address_for_peers(const std::string& wanted, const std::string& master_host) {
@@ -57,23 +77,7 @@ std::string address_for_peers(const std::string& wanted, const std::string& mast
                       master_host, error.what()));
     }
   }
-  const std::vector<LocalAddress> here = local_addresses();
-  for (std::size_t begin = 0; begin <= wanted.size();) {
-    const std::size_t end = std::min(wanted.find(',', begin), wanted.size());
-    const std::string name = wanted.substr(begin, end - begin);
-    for (const LocalAddress& a : here) {
-      if (name == a.interface || name == a.address) return a.address;
-    }
-    begin = end + 1;
-  }
-  std::string known;
-  for (const LocalAddress& a : here) {
-    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", a.interface, a.address);
-  }
-  throw ConfigError(fmt::format(
-      "interface '{}' (--interface or GLOO_SOCKET_IFNAME) is not up on this machine; there are: "
-      "{}. Leave it out to use the one that routes to the master.",
-      wanted, known));
+  return find_interface(wanted, local_addresses()).address;
 }
 
 void require_token(const JoinOptions& options, const std::string& host) {
@@ -96,6 +100,22 @@ void require_token(const JoinOptions& options, const std::string& host) {
       "with `(umask 077; openssl rand -hex 32 > token)`, copy it to every machine, and give every "
       "rank --token-file token, or set THINWIRE_TOKEN",
       host));
+}
+
+void require_interface(const JoinOptions& options, const std::string& address) {
+  if (options.interface.empty() || is_loopback(address)) return;
+  const std::vector<LocalAddress> here = local_addresses();
+  const LocalAddress wanted = find_interface(options.interface, here);
+  const bool belongs = std::ranges::any_of(here, [&](const LocalAddress& a) {
+    return a.interface == wanted.interface && a.address == address;
+  });
+  if (belongs) return;
+  throw ConfigError(fmt::format(
+      "the master '{}' is at {}, which is no address of the interface '{}' (--interface or "
+      "GLOO_SOCKET_IFNAME): give every rank an address of that interface on rank 0, such as "
+      "--master {}:{} or MASTER_ADDR={}, or leave the interface out",
+      options.master_host, address, options.interface, wanted.address, options.master_port,
+      wanted.address));
 }
 
 }  // namespace thinwire

@@ -18,4 +18,8 @@ std::string address_for_peers(const std::string& wanted, const std::string& mast
 // there is no token and other machines can come there, or if `host` is no single address.
 void require_token(const JoinOptions& options, const std::string& host);
 
+// Before rank 0 serves at `address`: ConfigError if an interface was asked for, and other machines
+// can come there by another one.
+void require_interface(const JoinOptions& options, const std::string& address);
+
 }  // namespace thinwire

@@ -29,9 +29,15 @@ TransportError cannot_join(const JoinOptions& options, int peer, std::string_vie
 }
 
 Socket listen_as_master(const JoinOptions& options) {
-  if (options.master_socket >= 0) return Socket(options.master_socket);
   try {
-    return listen_at(options.master_host, options.master_port);
+    const bool inherited = options.master_socket >= 0;
+    Socket listener = inherited ? Socket(options.master_socket)
+                                : listen_at(options.master_host, options.master_port);
+    // Where it really listens: a name may have several addresses, and who opened a socket that was
+    // inherited is not known here.
+    require_token(options, address_of(listener));
+    require_interface(options, address_of(listener));
+    return listener;
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::address_in_use) {
       throw cannot_join(options, 0,

@@ -159,6 +159,26 @@ TEST_F(Rendezvous, OnlyLoopbackNeedsNoToken) {
   }
 }
 
+// Whatever --master says, it is the socket that others reach.
+TEST_F(Rendezvous, AnInheritedSocketIsLookedAt) {
+  auto zero = options(0, 1);
+  const Socket kept(zero.master_socket);
+  zero.master_socket = listen_at("0.0.0.0", 0).release();
+  EXPECT_THAT(must_throw<ConfigError>([&] { Membership{zero}; }).what(), HasSubstr("all networks"));
+}
+
+TEST_F(Rendezvous, TheMasterListensOnTheInterfaceOrNotAtAll) {
+  JoinOptions options;
+  options.token = kToken;
+  EXPECT_NO_THROW(require_interface(options, "192.0.2.1"));
+  options.interface = "ib7,lo";
+  options.master_host = "node1";
+  EXPECT_NO_THROW(require_interface(options, "127.0.0.1"));
+  EXPECT_THAT(must_throw<ConfigError>([&] { require_interface(options, "192.0.2.1"); }).what(),
+              AllOf(HasSubstr("the master 'node1' is at 192.0.2.1"), HasSubstr("'ib7,lo'"),
+                    HasSubstr("--master 127.0.0.1:29500")));
+}
+
 TEST_F(Rendezvous, AMasterThatOthersReachNeedsAToken) {
   auto one = options(1, 2);
   one.master_host = "192.0.2.1";

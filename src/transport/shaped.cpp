@@ -6,11 +6,13 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <mutex>
 
 #include "thinwire/engines.h"
 #include "transport/link.h"
+#include "transport/sender.h"
 #include "transport/ticket_pool.h"
 
 namespace thinwire {
@@ -142,10 +144,18 @@ class Shaped final : public Transport {
     const Seconds asked = now();
     operation.body_operation ? read_envelope(operation) : open(ticket);
     inner_->wait(*operation.body_operation);
+    name_sender(*this, operation.from, [&] { check_due(operation.envelope); });
     const Seconds arrived = link_->arrived_at(Seconds(operation.envelope.due),
                                               static_cast<std::size_t>(operation.envelope.bytes));
     // However long the real message took, and its sender was late: the imitated one is punctual.
     resume_at(std::max(asked, arrived));
+  }
+
+  // A number from elsewhere decides for how long this rank sleeps.
+  void check_due(const Envelope& envelope) const {
+    const double ahead = envelope.due - runtime().now().count();
+    if (std::isfinite(ahead) && Seconds(ahead) < kLongestWay) return;
+    throw WireError(fmt::format("a message that is due in {} s", ahead));
   }
 
   void read_envelope(Operation& operation) {
@@ -197,6 +207,10 @@ class Shaped final : public Transport {
     if (left > Seconds(0)) sleep(left);
     late_ = std::clamp(runtime().now() - when, Seconds(0), kForgiven);
   }
+
+  // Nobody imitates a network on which a message, behind all that its sender has to send before,
+  // takes a day.
+  static constexpr Seconds kLongestWay{86'400};
 
   // More than this is not the scheduler but a machine that stood still.
   static constexpr Seconds kForgiven{20e-3};

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/expect.h"
+#include "thinwire/bytes.h"
 #include "thinwire/engines.h"
 #include "transport/matchbox.h"
 
@@ -301,6 +305,35 @@ TEST(Shaped, AnUnlimitedLinkStillHasLatency) {
         expect_time(clock.time, kLatency);
       },
       Network{0, kLatency});
+}
+
+// Rank 0 writes its envelopes by hand: any number may stand there, and rank 1 must not sleep by it.
+TEST(Shaped, AnAbsurdDueTimeIsRefusedByName) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double due : {std::nan(""), kInfinity, -kInfinity, 1e300, 2.0 * 86'400}) {
+    JoinOptions options;
+    options.size = 2;
+    run_workers("threads", options, [&](Transport& joined) {
+      if (joined.rank() == 0) {
+        const auto raw = joined.lane();
+        std::uint64_t machine = 0;  // they compare their machines before anything else
+        raw->recv(1, Tag{0}, std::as_writable_bytes(std::span(&machine, 1)));
+        raw->send(1, Tag{0}, std::as_bytes(std::span(&machine, 1)));
+        Payload envelope;
+        ByteWriter(envelope).put(std::uint64_t{kBytes});
+        ByteWriter(envelope).put(due);
+        raw->send(1, Tag{static_cast<std::uint32_t>(kTag) + kTagLimit}, envelope);
+        raw->send(1, kTag, units(1));
+        return;
+      }
+      RankClock clock;
+      const auto wire = make_shaped(std::make_unique<Clocked>(joined.lane(), clock), kNetwork);
+      Payload room(kBytes);
+      const auto refusal = must_throw<WireError>([&] { wire->recv(0, kTag, room); });
+      EXPECT_TRUE(has(refusal.what(), "rank 1: rank 0 (this process) sent what cannot be used"));
+      EXPECT_EQ(clock.time.count(), 0);
+    });
+  }
 }
 
 TEST(Shaped, CountsPayloadOnly) {

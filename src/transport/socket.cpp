@@ -147,6 +147,13 @@ std::uint16_t port_of(const Socket& listener) {
              : ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
+std::string address_of(const Socket& listener) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  check(getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &length), "getsockname");
+  return numeric(address, length);
+}
+
 Socket accept_from(const Socket& listener) {
   Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket) watch_for_vanished_peer(socket);

@@ -35,9 +35,10 @@ class Socket {
 
 // The functions below throw std::system_error.
 
-// Listens on all addresses of `host` (a name or an address) at `port`.
+// Listens at the first address of `host` (a name or an address) that is one of this machine.
 Socket listen_at(const std::string& host, std::uint16_t port);
 std::uint16_t port_of(const Socket& listener);
+std::string address_of(const Socket& listener);
 Socket accept_from(const Socket& listener);  // empty if nobody is there
 std::string peer_of(const Socket& socket);   // its address; "an unknown address" if it is gone
 

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "thinwire/error.h"
+#include "trainer/data/memory.h"
 
 namespace thinwire::trainer {
 
@@ -45,9 +46,17 @@ void DataFile::expect_size(std::uint64_t bytes) const {
   if (size_ != bytes) refuse(fmt::format("is damaged: it has {} bytes, not {}", size_, bytes));
 }
 
+void DataFile::expect_room(std::uint64_t bytes) const {
+  const std::optional<std::uint64_t> room = available_memory();
+  if (!room || bytes <= *room) return;
+  refuse(
+      fmt::format("does not fit into memory: it needs {} bytes, {} are available", bytes, *room));
+}
+
 void DataFile::read(std::span<std::uint8_t> into) {
   if (into.empty()) return;
   const std::size_t got = std::fread(into.data(), 1, into.size(), file_.get());
+  read_ += got;
   if (got == into.size()) return;
   if (std::ferror(file_.get()) != 0) {
     refuse(fmt::format("cannot be read: {}", std::generic_category().message(errno)));

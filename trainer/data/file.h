@@ -21,6 +21,11 @@ class DataFile {
   std::uint64_t size() const noexcept { return size_; }
   // Throws unless the file has exactly as many bytes. To be called before memory is allocated.
   void expect_size(std::uint64_t bytes) const;
+  // Bytes that were not read yet.
+  std::uint64_t left() const noexcept { return size_ - read_; }
+  // Throws unless as much memory is available. To be called before memory is allocated whose size
+  // the file decides.
+  void expect_room(std::uint64_t bytes) const;
   // The next bytes.
   void read(std::span<std::uint8_t> into);
   // "'PATH' REASON; ADVICE"
@@ -36,6 +41,7 @@ class DataFile {
   std::string advice_;
   std::unique_ptr<std::FILE, Close> file_;
   std::uint64_t size_ = 0;
+  std::uint64_t read_ = 0;
 };
 
 }  // namespace thinwire::trainer

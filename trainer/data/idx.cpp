@@ -27,7 +27,7 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-IdxArray read_idx(DataFile& file, std::size_t dimensions) {
+std::vector<std::uint32_t> read_idx_extents(DataFile& file, std::size_t dimensions) {
   const std::uint64_t header_bytes = 4 + 4 * dimensions;
   if (file.size() < header_bytes) {
     file.refuse(fmt::format("is damaged: it has {} bytes, its header alone takes {}", file.size(),
@@ -41,23 +41,28 @@ IdxArray read_idx(DataFile& file, std::size_t dimensions) {
                     "{:#010x}, not {:#010x}",
                     dimensions, magic, expected));
   }
-  IdxArray array;
+  std::vector<std::uint32_t> extents;
   std::uint64_t count = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
-    array.extents.push_back(read_word(file));
-    count = times(count, array.extents.back());
+    extents.push_back(read_word(file));
+    count = times(count, extents.back());
   }
   if (count == 0) file.refuse("holds nothing: its header has an extent of 0");
   if (file.size() - header_bytes != count) {
     file.refuse(
         fmt::format("is damaged: it has {} bytes, but its header promises {} values, "
                     "{} bytes in all",
-                    file.size(), fmt::join(array.extents, " x "),
+                    file.size(), fmt::join(extents, " x "),
                     header_bytes + std::min(count, kMost - header_bytes)));
   }
-  array.values.resize(static_cast<std::size_t>(count));
-  file.read(array.values);
-  return array;
+  return extents;
+}
+
+std::vector<std::uint8_t> read_idx_values(DataFile& file) {
+  file.expect_room(file.left());
+  std::vector<std::uint8_t> values(static_cast<std::size_t>(file.left()));
+  file.read(values);
+  return values;
 }
 
 }  // namespace thinwire::trainer

@@ -8,13 +8,11 @@
 
 namespace thinwire::trainer {
 
-struct IdxArray {
-  std::vector<std::uint32_t> extents;  // outermost first, none of them 0
-  std::vector<std::uint8_t> values;    // as many as the product of the extents
-};
+// The extents of an array of bytes with as many dimensions as told, outermost first, none of them
+// 0. ConfigError if the header says otherwise, or if the file has not the size that it promises.
+std::vector<std::uint32_t> read_idx_extents(DataFile& file, std::size_t dimensions);
 
-// An array of bytes with as many dimensions as told. ConfigError if the header says otherwise, or
-// if the file has not the size that the header promises.
-IdxArray read_idx(DataFile& file, std::size_t dimensions);
+// The bytes that follow: as many as the product of the extents. ConfigError if memory lacks.
+std::vector<std::uint8_t> read_idx_values(DataFile& file);
 
 }  // namespace thinwire::trainer

@@ -23,21 +23,22 @@ std::unique_ptr<Dataset> read_part(const fs::path& directory, const char* part,
                       16 + usual_count * kSide * kSide, advice);
   DataFile label_file(directory / fmt::format("{}-labels-idx1-ubyte", part), 8 + usual_count,
                       advice);
-  IdxArray labels = read_idx(label_file, 1);
-  if (const auto wrong = std::find_if(labels.values.begin(), labels.values.end(),
+  read_idx_extents(label_file, 1);
+  const std::vector<std::uint32_t> pictures = read_idx_extents(image_file, 3);
+  if (pictures[1] != kSide || pictures[2] != kSide) {
+    image_file.refuse(fmt::format("has pictures of {} x {} pixels, not {} x {}", pictures[1],
+                                  pictures[2], kSide, kSide));
+  }
+  std::vector<std::uint8_t> labels = read_idx_values(label_file);
+  if (const auto wrong = std::find_if(labels.begin(), labels.end(),
                                       [](std::uint8_t label) { return label >= kClasses; });
-      wrong != labels.values.end()) {
+      wrong != labels.end()) {
     label_file.refuse(fmt::format("is damaged: label {} is {}, labels are 0 to {}",
-                                  wrong - labels.values.begin(), *wrong, kClasses - 1));
+                                  wrong - labels.begin(), *wrong, kClasses - 1));
   }
-  IdxArray images = read_idx(image_file, 3);
-  if (images.extents[1] != kSide || images.extents[2] != kSide) {
-    image_file.refuse(fmt::format("has pictures of {} x {} pixels, not {} x {}", images.extents[1],
-                                  images.extents[2], kSide, kSide));
-  }
-  if (images.extents[0] != labels.extents[0]) {
-    image_file.refuse(fmt::format("has {} pictures, but there are {} labels", images.extents[0],
-                                  labels.extents[0]));
+  if (pictures[0] != labels.size()) {
+    image_file.refuse(
+        fmt::format("has {} pictures, but there are {} labels", pictures[0], labels.size()));
   }
 
   ImageSet set;
@@ -45,8 +46,8 @@ std::unique_ptr<Dataset> read_part(const fs::path& directory, const char* part,
   set.shape.height = set.shape.width = kSide;
   set.shape.classes = kClasses;
   set.normalisation = {{0.1307f, 0.3081f}};
-  set.pixels = std::move(images.values);
-  set.labels = std::move(labels.values);
+  set.pixels = read_idx_values(image_file);
+  set.labels = std::move(labels);
   return make_images(std::move(set));
 }
 

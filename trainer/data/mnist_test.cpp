@@ -2,6 +2,7 @@
 #include <rapidcheck/gtest.h>
 #include <sys/stat.h>
 
+#include "trainer/data/idx.h"
 #include "trainer/data/test_files.h"
 
 namespace thinwire::trainer {
@@ -113,6 +114,26 @@ TEST_F(Mnist, RefusesAHeaderThatPromisesMoreThanTheWorldHolds) {
   for (const std::uint32_t word : {0x803u, ~0u, ~0u, ~0u}) put_word(bytes, word);
   expect_contains(refusal_of("train-images-idx3-ubyte", bytes),
                   {"it has 16 bytes", "4294967295 x 4294967295 x 4294967295"});
+}
+
+// As long as its header promises, but mostly a hole: 1 TiB that nobody could hold.
+TEST_F(Mnist, RefusesWhatDoesNotFitIntoMemoryBeforeItIsRead) {
+  FileBytes bytes;
+  for (const std::uint32_t word : {0x803u, 1u << 16, 1u << 16, 1u << 8}) put_word(bytes, word);
+  expect_contains(refusal_of("train-images-idx3-ubyte", bytes), {"it has 16 bytes"});
+  const auto file = directory_.path() / "train-images-idx3-ubyte";
+  std::filesystem::resize_file(file, bytes.size() + (std::uintmax_t{1} << 40));
+  expect_contains(refusal(spec()), {"65536 x 256", "28 x 28"});
+
+  DataFile image_file(file, 0, "advice");
+  EXPECT_EQ(read_idx_extents(image_file, 3),
+            (std::vector<std::uint32_t>{1 << 16, 1 << 16, 1 << 8}));
+  try {
+    read_idx_values(image_file);
+    FAIL();
+  } catch (const ConfigError& error) {
+    expect_contains(error.what(), {file.string(), "needs 1099511627776 bytes"});
+  }
 }
 
 TEST_F(Mnist, RefusesForeignContents) {

@@ -1,0 +1,80 @@
+#include "codec/shard_message.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "codec/seal.h"
+#include "fuzz/target.h"
+
+namespace thinwire::fuzz {
+namespace {
+
+using Indices = std::vector<std::uint32_t>;
+
+Indices draw_known(Choices& choices, std::size_t numel) {
+  Indices known;
+  std::size_t index = 0;
+  for (std::size_t left = choices.below(100); left > 0; --left) {
+    index += choices.take<std::uint8_t>();
+    if (index >= numel) break;
+    known.push_back(static_cast<std::uint32_t>(index++));
+  }
+  return known;
+}
+
+bool are_indices(const Indices& indices, std::size_t most, std::size_t numel) {
+  const auto falls = [](std::uint32_t a, std::uint32_t b) { return a >= b; };
+  return indices.size() <= most && std::ranges::adjacent_find(indices, falls) == indices.end() &&
+         (indices.empty() || indices.back() < numel);
+}
+
+bool same(const ShardContents& a, const ShardContents& b) {
+  const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
+  return a.proposals == b.proposals && a.entries.indices == b.entries.indices &&
+         std::ranges::equal(a.entries.values, b.entries.values, {}, bits, bits);
+}
+
+}  // namespace
+
+// With the right checksum. What is refused has changed nothing, what is accepted is within the
+// limits, and the same after one more way.
+void shard_message(Bytes input) {
+  Choices choices(input);
+  ShardAddress address;
+  address.kind = choices.below(2) == 0 ? ShardKind::push : ShardKind::aggregate;
+  address.values = choices.below(2) == 0 ? ValueCoding::bf16 : ValueCoding::fp32;
+  address.numel = choices.below(4096);
+  address.shard = choices.take<std::uint8_t>();
+  address.step = choices.take<std::uint8_t>();
+  ShardLimits limits;
+  limits.entries = choices.take<std::uint16_t>();
+  limits.proposals = choices.take<std::uint16_t>();
+  const Indices known = draw_known(choices, address.numel);
+  Payload message(choices.rest().begin(), choices.rest().end());
+  if (message.size() >= kSealedFrom) seal(message);
+
+  ShardCodec codec;
+  ShardContents out;
+  out.entries.push_back(7, 0.5f);
+  out.proposals = {3, 5};
+  const ShardContents before = out;
+  bool accepted = false;
+  accept_or_refuse<WireError>([&] {
+    codec.decode(message, address, limits, known, out);
+    accepted = true;
+  });
+  if (!accepted) return demand(same(out, before));
+  demand(out.entries.indices.size() == out.entries.values.size());
+  demand(are_indices(out.entries.indices, limits.entries, address.numel));
+  demand(are_indices(out.proposals, limits.proposals, address.numel));
+  demand(std::ranges::count(out.entries.values, 0.0f) == 0);
+
+  Payload again;
+  ShardContents back;
+  codec.encode(out, address, known, again);
+  demand(again.size() <= shard_max_bytes(address, limits));
+  codec.decode(again, address, limits, known, back);
+  demand(same(out, back));
+}
+
+}  // namespace thinwire::fuzz
