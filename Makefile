@@ -69,8 +69,8 @@ faults: build  ## FAULTS=200 random faults in real runs, from SEED=1; many minut
 	@build/tests/faults --count $(FAULTS) --seed $(SEED) --jobs $(JOBS) --json bench/results/faults.jsonl
 	@build/tests/faults --table bench/results/faults.jsonl
 
-valgrind: build  ## every strategy takes some steps under memcheck
-	@tools/deps dev && tools/memcheck build/tests/law_worker
+valgrind: build  ## every strategy takes some steps under memcheck, and a short train
+	@tools/deps dev && tools/memcheck build/tests/law_worker build/thinwire
 
 nightly: test asan tsan valgrind fuzz faults  ## all that is too long for every change
 	@$(MAKE) asan KIND=command

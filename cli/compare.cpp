@@ -178,6 +178,7 @@ class Compare {
     launch.command.insert(launch.command.end(), words_.begin(), words_.end());
     if (resumable(strategy)) launch.command.emplace_back("--resume");
     launch.workers = group_.start == Group::Start::by_us ? group_.join.size : 1;
+    launch.timeout = group_.join.timeout;
     RunOutput output(progress, kProgressWord);
     Io io{io_.out, output.stream(), io_.env, progress.in_place()};
     const int code = launch_workers(launch, io);

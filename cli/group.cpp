@@ -209,6 +209,7 @@ int run_group(const Group& group, Invocation& invocation, const Worker& worker) 
     options.command.insert(options.command.end(), invocation.arguments.begin(),
                            invocation.arguments.end());
     options.workers = group.join.size;
+    options.timeout = group.join.timeout;
     return launch_workers(options, invocation.io);
   }
   JoinOptions join = group.join;

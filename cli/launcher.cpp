@@ -27,6 +27,12 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+std::string this_host() {
+  char name[256] = "this host";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
 // Rank 0's listening socket. Made here and inherited, so that no one else can take the port between
 // its choice and its use.
 struct MasterSocket {
@@ -153,7 +159,8 @@ class Watch {
       print_error(io_, fmt::format("interrupted; all {} workers have stopped", options_.workers));
       return kInterrupted;
     }
-    return failures_.empty() ? kOk : report();
+    if (!failures_.empty()) return report();
+    return silent_.empty() ? kOk : report_stragglers();
   }
 
  private:
@@ -182,9 +189,15 @@ class Watch {
 
   void note_end(WorkerProcess& worker) {
     worker.reap(relay_);
-    if (worker.death().peaceful() || pressure_ != 0) return;
+    if (pressure_ != 0) return;
+    if (worker.death().peaceful()) return await_others(options_.timeout + options_.grace);
     failures_.push_back({&worker, now() - start_});
-    if (!deadline_) deadline_ = now() + options_.grace;
+    await_others(options_.grace);
+  }
+
+  void await_others(Seconds patience) {
+    const Seconds limit = now() + patience;
+    deadline_ = deadline_ ? std::min(*deadline_, limit) : limit;
   }
 
   void interrupt() {
@@ -217,33 +230,59 @@ class Watch {
   int report() {
     const auto& [worker, after] = cause();
     const Death& death = worker->death();
-    const bool gave_up = !death.by_signal && death.number == kPeerFailed;
     if (worker->last_lines().size() > (death.by_signal ? 0 : 1)) {
       print_error(io_, fmt::format("the last output of rank {}:", worker->rank()));
       for (const std::string& line : worker->last_lines()) io_.err << "  | " << line << '\n';
     }
-    std::string text =
-        fmt::format("rank {} {} after {:.1f} s", worker->rank(),
-                    gave_up ? "gave up waiting for its peers" : death.describe(), after.count());
-    if (gave_up && !silent_.empty()) {
-      text = fmt::format("rank {} hung, and was stopped {} s after {}", fmt::join(silent_, ", "),
-                         options_.grace.count(), text);
-    } else if (options_.workers > 1) {
-      text += "; the other workers have stopped";
-    }
-    print_error(io_, text + explanation(*worker));
+    print_error(io_, what_happened(*worker, after) + explanation(*worker));
     return !death.by_signal && death.number == kBadUsage ? kBadUsage : kRunFailed;
   }
 
-  static std::string explanation(const WorkerProcess& worker) {
+  std::string what_happened(const WorkerProcess& worker, Seconds after) const {
     const Death& death = worker.death();
-    if (death.by_signal && death.number == SIGKILL) {
-      return ". If nobody did that, the kernel did for want of memory: see `dmesg`.";
+    const bool gave_up = !death.by_signal && death.number == kPeerFailed;
+    const std::string end = fmt::format(
+        "rank {} {} on {} after {:.1f} s", worker.rank(),
+        gave_up ? "gave up waiting for its peers" : death.describe(), this_host(), after.count());
+    const std::string ranks = fmt::format("rank {}", fmt::join(silent_, ", "));
+    const double grace = options_.grace.count();
+    if (gave_up && !silent_.empty()) {
+      return fmt::format("{} hung, and was stopped {} s after {}", ranks, grace, end);
     }
-    if (death.by_signal || worker.last_lines().empty()) return ".";
+    if (!silent_.empty()) return fmt::format("{}; {} s later {} was stopped", end, grace, ranks);
+    return options_.workers > 1 ? end + "; the other workers have stopped" : end;
+  }
+
+  std::string explanation(const WorkerProcess& worker) const {
+    const Death& death = worker.death();
+    if (!death.by_signal) {
+      return worker.last_lines().empty() ? "." : fmt::format(". It said: {}", last_words(worker));
+    }
+    std::string text = ".";
+    if (death.number == SIGKILL) {
+      text += " If nobody did that, the kernel did for want of memory: see `dmesg`.";
+    }
+    // Who heard of it first tells what that interrupted.
+    const auto witness = std::ranges::find_if(failures_, [&](const Failure& failure) {
+      return failure.worker != &worker && !failure.worker->last_lines().empty();
+    });
+    if (witness == failures_.end()) return text;
+    return text +
+           fmt::format(" Rank {} said: {}", witness->worker->rank(), last_words(*witness->worker));
+  }
+
+  static std::string_view last_words(const WorkerProcess& worker) {
     std::string_view words = worker.last_lines().back();
     if (words.starts_with(kErrorPrefix)) words.remove_prefix(kErrorPrefix.size());
-    return fmt::format(". It said: {}", words);
+    return words;
+  }
+
+  int report_stragglers() {
+    print_error(io_, fmt::format("rank {} hung on {} after its work was done, and was stopped {} s "
+                                 "after another worker had ended in peace.",
+                                 fmt::join(silent_, ", "), this_host(),
+                                 (options_.timeout + options_.grace).count()));
+    return kRunFailed;
   }
 
   const LaunchOptions& options_;

@@ -26,13 +26,17 @@ struct LaunchOptions {
   // After the first death: for the others to notice and report it by themselves. Those that train
   // at a pace of their own notice late, and then ask who is silent, which takes up to 2.5 s.
   Seconds grace{5};
+  // How long a worker may be silent (their --timeout). Workers part together, so when one has ended
+  // in peace, the others have to within this and the grace.
+  Seconds timeout{60};
   // Between SIGTERM and SIGKILL.
   Seconds patience{1};
 };
 
 // Returns the exit code for the whole run: 0; kInterrupted after SIGINT or SIGTERM, with all
 // workers stopped within `patience`; else that of the failure, which has been printed: first the
-// last lines of the worker to blame, at the very end who it was and how it died.
+// last lines of the worker to blame, at the very end who it was, where, how it died, and what the
+// others were doing with it.
 //
 // Rank 0 keeps this process's stdin and stdout. What workers write to stderr is passed on, with
 // [rank r] in front of each line but those of rank 0. No worker outlives this process.

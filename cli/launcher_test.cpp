@@ -24,11 +24,13 @@ namespace {
 
 class Launch : public testing::Test {
  protected:
-  int run(const std::string& script, int workers, Seconds grace = Seconds(2)) {
+  int run(const std::string& script, int workers, Seconds grace = Seconds(2),
+          Seconds timeout = Seconds(60)) {
     LaunchOptions options;
     options.command = {"/bin/sh", "-c", "cd " + left_behind_.str() + "\n" + script};
     options.workers = workers;
     options.grace = grace;
+    options.timeout = timeout;
     options.patience = Seconds(0.5);
     std::ostringstream out, err;
     Io io{out, err, [](std::string_view) { return std::nullopt; }};
@@ -45,6 +47,12 @@ class Launch : public testing::Test {
   std::string last_line() const {
     const std::string text = err_.substr(0, err_.size() - 1);
     return text.substr(text.rfind('\n') + 1);
+  }
+
+  static std::string host() {
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    return name;
   }
 
   ScratchDirectory left_behind_;  // by workers
@@ -154,7 +162,10 @@ TEST_F(Launch, AKilledRankIsTheLastWord) {
                 3),
             kRunFailed);
   EXPECT_TRUE(err_has("the last output of rank 1:\n  | my last words\n")) << err_;
-  EXPECT_EQ(last_line().find("thinwire: rank 1 was killed by SIGKILL"), 0u) << err_;
+  EXPECT_EQ(last_line().find("thinwire: rank 1 was killed by SIGKILL on " + host()), 0u) << err_;
+  EXPECT_TRUE(last_line().ends_with("Rank 0 said: lost rank 1") ||
+              last_line().ends_with("Rank 2 said: lost rank 1"))
+      << err_;
 }
 
 TEST_F(Launch, WhoNoticedAnothersDeathIsNotToBlame) {
@@ -190,6 +201,24 @@ TEST_F(Launch, WhoHangsIsToBlameForThoseWhoGaveUp) {
       kRunFailed);
   EXPECT_EQ(last_line().find("thinwire: rank 1 hung"), 0u) << err_;
   EXPECT_NE(last_line().find("no answer from rank 1"), std::string::npos) << err_;
+}
+
+// Stopped on its way out, after the others have gone.
+TEST_F(Launch, WhoDoesNotEndWithTheOthersIsStoppedAndNamed) {
+  ASSERT_EQ(run("if [ $RANK = 1 ]; then echo $$ > pid1; kill -STOP $$; fi\n"
+                "until [ -s pid1 ]; do :; done",
+                2, Seconds(0.2), Seconds(0.1)),
+            kRunFailed);
+  EXPECT_EQ(last_line().find("thinwire: rank 1 hung on " + host() + " after its work was done"), 0u)
+      << err_;
+  EXPECT_NE(kill(std::stoi(file("pid1")), 0), 0);
+}
+
+TEST_F(Launch, WhoNeverNoticedADeathIsNamedWithIt) {
+  ASSERT_EQ(run("if [ $RANK = 1 ]; then kill -KILL $$; fi; exec sleep 100", 2, Seconds(0.2)),
+            kRunFailed);
+  EXPECT_EQ(last_line().find("thinwire: rank 1 was killed by SIGKILL"), 0u) << err_;
+  EXPECT_NE(last_line().find("0.2 s later rank 0 was stopped"), std::string::npos) << err_;
 }
 
 TEST_F(Launch, CtrlCStopsEveryWorker) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -12,6 +13,8 @@
 #include "tests/expect.h"
 #include "tests/strategy_laws.h"
 #include "tests/survivor.h"
+#include "tests/toy_training.h"
+#include "thinwire/collective.h"
 #include "thinwire/random.h"
 
 namespace thinwire::laws {
@@ -313,6 +316,20 @@ void chat(Transport& wire) {
   }
 }
 
+// The last rank stops for good when all work is done.
+void stop_at_the_end(Transport& wire) {
+  barrier(wire);
+  if (wire.rank() + 1 == wire.size()) std::raise(SIGSTOP);
+}
+
+// The last rank stops for good while both gossip, so that letters cease to come.
+void stop_in_gossip(Transport& wire) {
+  ToyTraining training(wire, "gossip:kappa=0");
+  training.run(20);
+  if (wire.rank() + 1 == wire.size()) std::raise(SIGSTOP);
+  while (true) training.run(1);
+}
+
 void exchange_until_error(Transport& wire, const std::string& spec) {
   SurvivorRank rank(wire, spec);
   try {
@@ -330,6 +347,8 @@ Law exchange_by(std::string_view spec) {
 }
 
 const Law kChatter{"chatter", 4, chat};
+const Law kStopAtTheEnd{"stop_at_the_end", 3, stop_at_the_end};
+const Law kStopInGossip{"stop_in_gossip", 2, stop_in_gossip};
 const Law kExchanges[] = {
     exchange_by("topk:density=0.05"),
     exchange_by("gtopk:density=0.05"),
@@ -368,7 +387,9 @@ const Law& chatter() { return kChatter; }
 std::span<const Law> exchanges() { return kExchanges; }
 
 const Law& find(std::string_view name) {
-  if (name == kChatter.name) return kChatter;
+  for (const Law* scene : {&kChatter, &kStopAtTheEnd, &kStopInGossip}) {
+    if (name == scene->name) return *scene;
+  }
   const auto scene = std::ranges::find(kExchanges, name, &Law::name);
   if (scene != std::end(kExchanges)) return *scene;
   const auto found = std::ranges::find(kLaws, name, &Law::name);

@@ -97,6 +97,23 @@ TEST(MpiJob, OfASilentRankEndsByTheDeadlineOfAnother) {
   expect_failure(job, "while sending to rank 1");
 }
 
+// MPI_Finalize would wait for it for ever.
+TEST(MpiJob, OfARankThatStopsAtTheEndEndsByTheDeadlineOfTheOthers) {
+  ChildProcess job(mpirun(3, {}, {"stop_at_the_end", "--timeout", "1"}));
+  for (const int rank : {0, 1}) {
+    expect_failure(job, fmt::format("law_worker: rank {} (", rank));
+  }
+  expect_failure(job, "lost rank 2 (");
+  expect_failure(job, "while waiting for its farewell: no sign of it for 1.0 s");
+}
+
+// The task that waits for letters has no deadline of its own.
+TEST(MpiJob, OfARankThatStopsInGossipEndsByTheDeadlineOfTheOther) {
+  ChildProcess job(mpirun(2, {}, {"stop_in_gossip", "--timeout", "1"}));
+  expect_failure(job, "law_worker: rank 0 (");
+  expect_failure(job, "rank 1 (");
+}
+
 TEST(MpiJob, RefusesAnotherNumberOfProcessesThanWorkers) {
   ChildProcess job(mpirun(2, {}, {"exchange"}));
   expect_failure(job, "the MPI launcher started 2 processes, but --workers says 4");

@@ -29,15 +29,18 @@ void sum_times(std::span<const Counters> all, Pace pace, TrainResult& result) {
 
 }  // namespace
 
-void sum_counters(Transport& wire, const Counters& mine, Pace pace, TrainResult& result) {
+void sum_counters(Transport& wire, const Counters& mine, Seconds aside, Pace pace,
+                  TrainResult& result) {
   std::vector<Counters> all(static_cast<std::size_t>(wire.size()));
+  std::vector<Seconds> asides(all.size());
   allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  allgather(wire, std::as_bytes(std::span(&aside, 1)), std::as_writable_bytes(std::span(asides)));
   sum_times(all, pace, result);
 
   std::vector<WorkerTimes> times;
   std::uint64_t steps = 0, samples = 0, skipped = 0;
   for (const Counters& each : all) {
-    times.push_back({Seconds(each.compute), Seconds(each.wire)});
+    times.push_back({Seconds(each.compute) + asides[times.size()], Seconds(each.wire)});
     result.bytes_sent += each.bytes_sent;
     steps += each.steps;
     samples += each.samples;

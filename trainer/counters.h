@@ -16,6 +16,8 @@ struct Counters {
 };
 
 // The times, bytes, steps and samples of a run from those of each rank, which call it together.
-void sum_counters(Transport& wire, const Counters& mine, Pace pace, TrainResult& result);
+// `aside` is what this rank's training thread did besides computing and exchanging.
+void sum_counters(Transport& wire, const Counters& mine, Seconds aside, Pace pace,
+                  TrainResult& result);
 
 }  // namespace thinwire::trainer

@@ -9,19 +9,19 @@ namespace {
 
 LateWorker compare_with_others(std::span<const WorkerTimes> workers, std::size_t rank) {
   const WorkerTimes& self = workers[rank];
-  std::vector<double> computes;
+  std::vector<double> others_busy;
   Seconds waited{0};
   for (std::size_t other = 0; other < workers.size(); ++other) {
     if (other == rank) continue;
-    computes.push_back(workers[other].compute.count());
-    const Seconds sooner = self.compute - workers[other].compute;
+    others_busy.push_back(workers[other].busy.count());
+    const Seconds sooner = self.busy - workers[other].busy;
     const Seconds longer_in_exchanges = workers[other].wire - self.wire;
     waited += std::max(Seconds(0), std::min(sooner, longer_in_exchanges));
   }
   LateWorker late;
   late.rank = static_cast<int>(rank);
-  late.waited = waited / static_cast<double>(computes.size());
-  late.compute_ratio = self.compute.count() / std::max(summarize(computes).median, 1e-9);
+  late.waited = waited / static_cast<double>(others_busy.size());
+  late.compute_ratio = self.busy.count() / std::max(summarize(others_busy).median, 1e-9);
   return late;
 }
 

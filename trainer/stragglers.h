@@ -11,12 +11,12 @@ namespace thinwire::trainer {
 
 // Of one worker, in rank order.
 struct WorkerTimes {
-  Seconds compute{0};
+  Seconds busy{0};  // between exchanges: computing, waiting for input, writing the log
   Seconds wire{0};  // in exchanges, waiting for late peers included
 };
 
 // The workers for which the others waited more than kWorthNaming of `total`, longest first. A
-// worker is late by what it computed longer; others waited for it as far as that shows in their
+// worker is late by what it was busy longer; others waited for it as far as that shows in their
 // exchanges, so that nobody is blamed where workers do not wait for each other.
 inline constexpr double kWorthNaming = 0.1;
 std::vector<LateWorker> late_workers(std::span<const WorkerTimes> workers, Seconds total);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "trainer/test_run.h"
+
 namespace thinwire::trainer {
 namespace {
 
@@ -19,7 +21,7 @@ std::vector<WorkerTimes> synchronous(const std::vector<double>& computes, double
   return times;
 }
 
-Seconds length(const std::vector<WorkerTimes>& times) { return times[0].compute + times[0].wire; }
+Seconds length(const std::vector<WorkerTimes>& times) { return times[0].busy + times[0].wire; }
 
 TEST(Stragglers, OneThatComputesLongerIsNamedWithWhatItCost) {
   const auto times = synchronous({1, 1, 3, 1}, 1);
@@ -49,6 +51,47 @@ TEST(Stragglers, NobodyIsBlamedWhereNobodyWaits) {
                                               {Seconds(3), Seconds(0.1)}};
   EXPECT_TRUE(late_workers(gossiping, Seconds(3.1)).empty());
   EXPECT_TRUE(late_workers(std::vector<WorkerTimes>{{Seconds(5), Seconds(0)}}, Seconds(5)).empty());
+}
+
+// A slow disk: each example takes 10 ms to read.
+class SlowToRead final : public Dataset {
+ public:
+  SlowToRead(const Dataset& data, Transport& wire) : data_(data), wire_(wire) {}
+  ExampleShape shape() const override { return data_.shape(); }
+  std::size_t size() const override { return data_.size(); }
+  void read(std::size_t index, const Augmentation* augmentation,
+            const ExampleSlot& slot) const override {
+    wire_.sleep(Seconds(0.01));
+    data_.read(index, augmentation, slot);
+  }
+
+ private:
+  const Dataset& data_;
+  Transport& wire_;
+};
+
+// In simulated time, where a worker reads its input itself.
+TEST(Stragglers, OneThatWaitsForItsInputIsNamed) {
+  if (std::ranges::find(engines(), "sim", &Engine::name) == engines().end()) {
+    GTEST_SKIP() << "sim is not in this build";
+  }
+  TrainOptions options = options_for(4, 5);
+  options.step_time = Seconds(0.01);
+  JoinOptions join;
+  join.size = 3;
+  join.network = thinwire::Network::parse("1gbit,0.1ms");
+  TrainResult result;
+  run_workers("sim", join, [&](Transport& wire) {
+    DataPair data = load_data("digits", 1);
+    const std::unique_ptr<Dataset> fast = std::move(data.train);
+    data.train = std::make_unique<SlowToRead>(*fast, wire);
+    const TrainResult mine = train(wire, options, wire.rank() == 1 ? data : digits(), {});
+    if (wire.rank() == 0) result = mine;
+  });
+  ASSERT_EQ(result.stragglers.size(), 1u);
+  EXPECT_EQ(result.stragglers[0].rank, 1);
+  EXPECT_NEAR(result.stragglers[0].waited.count(), 5 * 4 * 0.01, 0.01);
+  EXPECT_NEAR(result.compute.count(), 5 * 0.01, 1e-6);
 }
 
 RC_GTEST_PROP(Stragglers, TheSlowestIsNamedFirstOrNobodyIs, ()) {

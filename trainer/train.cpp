@@ -96,7 +96,10 @@ class Run {
     Meetings meetings(first, options_.steps, options_.eval_every,
                       options_.out.empty() ? 0 : options_.save_every);
     while (!meetings.over()) {
-      step(loader.next());
+      const Seconds begin = wire_.now();
+      const Batch& batch = loader.next();
+      aside_ += wire_.now() - begin;
+      step(batch);
       while (const auto meeting = meetings.due(position())) {
         off_the_clock([&] {
           meet();
@@ -197,7 +200,9 @@ class Run {
     const std::uint64_t samples = free_running() ? session_.global_samples() : now.samples;
     report.samples_per_second = static_cast<double>(samples) / std::max(now.time, 1e-9);
     last_ = report;
+    const Seconds begin = wire_.now();
     observer_.step(report);
+    aside_ += wire_.now() - begin;
   }
 
   // Tests and checkpoints are no part of training: the run's time stands still meanwhile.
@@ -318,7 +323,7 @@ class Run {
     const double worst = in_lockstep() ? 1 : worst_accuracy(own);
     result.test = evaluate();
     result.accuracy_worst_worker = in_lockstep() ? result.test.accuracy : worst;
-    sum_counters(wire_, mine, session_.pace(), result);
+    sum_counters(wire_, mine, aside_, session_.pace(), result);
     result.consensus_distance = session_.stats().consensus_distance;
     result.residual_ratio = session_.stats().residual_ratio;
     result.figures = session_.figures();
@@ -354,6 +359,7 @@ class Run {
   Seconds start_{0};
   std::uint64_t bytes_before_ = 0;
   Counters counters_;
+  Seconds aside_{0};  // of this process, waiting for input and writing the log
   LossSum losses_;
   std::uint64_t last_meeting_ = 0;  // after this step
   StepReport last_;

@@ -87,8 +87,10 @@ struct Observer {
 struct LateWorker {
   int rank = 0;
   std::string host;
-  double compute_ratio = 1;  // of its computing time to the median of the others
-  Seconds waited{0};         // by the others for it, on average; waits for several overlap
+  // Of its time between exchanges (computing, waiting for input, writing the log) to the median of
+  // the others.
+  double compute_ratio = 1;
+  Seconds waited{0};  // by the others for it, on average; waits for several overlap
 };
 
 struct TrainResult {

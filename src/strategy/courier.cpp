@@ -19,7 +19,8 @@ Letter word(Letter::Kind kind, std::uint64_t number = 0) {
 }  // namespace
 
 // A worker that fails has a task that waits for letters. Nothing wakes it but a letter, so a
-// neighbour is asked for one; should it fail too, the transport tells of its death.
+// neighbour is asked for one. Should that one have failed, or be silent, then the transport, which
+// has seen that or is about to, ends the wait.
 Courier::~Courier() {
   if (!receiver_ || receiver_->finished()) return;
   abandoned_ = true;
@@ -36,7 +37,8 @@ void Courier::open(Transport& wire, std::size_t numel) {
   lane_ = wire.lane();
   in_ = lane_->twin();
   out_ = lane_->twin();
-  // Silence is no failure here: nobody owes anybody a letter.
+  // Silence is no failure here: nobody owes anybody a letter. What another lane finds out about a
+  // peer ends this wait, too.
   in_->set_timeout(Transport::kLongestTimeout);
   incoming_.reserve(numel);
   sent_.assign(static_cast<std::size_t>(wire.size()), 0);
@@ -86,7 +88,8 @@ void Courier::rethrow_failure() {
 }
 
 // Everybody learns how many letters were sent to whom, and tells its neighbour when to stop
-// waiting. That this takes no longer than the letters is sure: all ranks have come here.
+// waiting. That is a wait without a deadline, so it begins when all ranks have done so: then it
+// takes no longer than the letters.
 void Courier::drain() {
   if (sender_) sender_->join();
   sender_.reset();
@@ -94,6 +97,7 @@ void Courier::drain() {
   allreduce_sum(*wire_, std::span(sent));
   const std::uint64_t expected = sent[static_cast<std::size_t>(neighbour())];
   lane_->send(neighbour(), kTag, word(Letter::Kind::last, expected).bytes());
+  barrier(*wire_);
   receiver_->join();
   receiver_.reset();
   // Or a letter that is sent now could be taken for one of those that are still missing elsewhere.

@@ -9,11 +9,14 @@
 // other than 0; mpirun then ends the other ranks and returns that code (srun: --kill-on-bad-exit).
 // Peers that outlive it find out by their deadlines. A later run_mpi in such a process is refused.
 //
-// What MPI offers no deadline for: MPI_Init, where mpirun watches over the start of the ranks, and
-// MPI_Finalize, where all have done their work.
+// MPI has no deadline for MPI_Init, where mpirun watches over the start of the ranks, nor for
+// MPI_Finalize. So all ranks bid each other farewell first, within the deadline of every wait, and
+// a process that is then still held up in MPI_Finalize for as long ends without it.
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <thread>
@@ -26,16 +29,25 @@ namespace {
 
 // MPI is one per process, and so is what became of it.
 struct Condition {
-  std::atomic<bool> failed{false};  // a worker threw
-  std::atomic<bool> stuck{false};   // see MpiTransport
+  std::atomic<bool> failed{false};            // a worker threw
+  std::atomic<Seconds> patience{Seconds(0)};  // of the last run
+  MpiHealth health;
 } condition;
 
 constexpr std::chrono::milliseconds kLastWords{500};
+constexpr Seconds kToFinalize{5};  // with everybody there, on a busy machine
 
 extern "C" void finalize_mpi(int exit_code, void*) {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (exit_code == 0 && !condition.failed && finalized == 0) MPI_Finalize();
+  if (exit_code == 0 && !condition.failed && finalized == 0) {
+    // A rank may be stopped on its way here. Nobody is left to hear which one.
+    std::thread([] {
+      std::this_thread::sleep_for(condition.patience.load() + kToFinalize);
+      _exit(EXIT_FAILURE);
+    }).detach();
+    MPI_Finalize();
+  }
   // A process that failed must not wait for the others here, but end, so that mpirun ends them.
   // Only a moment: they may have waited in vain just as long, each for another rank, and all of
   // their errors together tell which one is stuck.
@@ -61,7 +73,7 @@ void initialise() {
   int initialised = 0, finalized = 0, threads = MPI_THREAD_SINGLE, found = 0;
   check(MPI_Initialized(&initialised), "MPI_Initialized");
   check(MPI_Finalized(&finalized), "MPI_Finalized");
-  const bool failed = condition.failed || condition.stuck;
+  const bool failed = condition.failed || condition.health.stuck;
   if (finalized != 0 || failed) {
     throw TransportError(TransportError::Kind::join, kAnyRank,
                          fmt::format("{}; MPI cannot be started again in a process. Start the job "
@@ -125,7 +137,7 @@ std::vector<std::string> gather_hosts(MPI_Comm comm, int size, const Collective&
   joining.check(MPI_Iallgather(own.data(), sizeof(Name), MPI_CHAR, names->data(), sizeof(Name),
                                MPI_CHAR, comm, &request));
   try {
-    finish(request, joining, condition.stuck);
+    finish(request, joining, condition.health.stuck);
   } catch (...) {
     static_cast<void>(names.release());
     throw;
@@ -133,6 +145,50 @@ std::vector<std::string> gather_hosts(MPI_Comm comm, int size, const Collective&
   std::vector<std::string> hosts(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) hosts[rank] = (*names)[rank].data();
   return hosts;
+}
+
+// Rank 0 hears from all others that they have done their work; then it tells them who is missing,
+// if anybody is.
+constexpr Tag kFarewell{0};
+constexpr Seconds kWordTravels{1};
+
+int hear_from_all(Transport& wire, Seconds patience) {
+  const std::unique_ptr<Transport> answers = wire.twin();  // alive after a failure
+  const Seconds deadline = wire.now() + patience;
+  std::int32_t missing = kAnyRank;
+  try {
+    for (int from = 1; from < wire.size(); ++from) {
+      wire.set_timeout(std::max(deadline - wire.now(), Seconds(1e-3)));
+      wire.recv(from, kFarewell, {});
+    }
+  } catch (const TransportError& error) {
+    if (error.kind() != TransportError::Kind::deadline) throw;
+    missing = error.peer();
+  }
+  for (int to = 1; to < wire.size(); ++to) {
+    if (to != missing) answers->send(to, kFarewell, std::as_bytes(std::span(&missing, 1)));
+  }
+  return missing;
+}
+
+int hear_from_rank_0(Transport& wire, Seconds patience) {
+  std::int32_t missing = kAnyRank;
+  wire.send(0, kFarewell, {});
+  wire.set_timeout(std::min(patience + kWordTravels, Transport::kLongestTimeout));
+  wire.wait(wire.post_recv(0, kFarewell, std::as_writable_bytes(std::span(&missing, 1))));
+  return missing;
+}
+
+void bid_farewell(Transport& wire, Seconds patience) {
+  const int missing =
+      wire.rank() == 0 ? hear_from_all(wire, patience) : hear_from_rank_0(wire, patience);
+  if (missing == kAnyRank) return;
+  throw TransportError(
+      TransportError::Kind::lost, missing,
+      fmt::format("rank {} ({}): lost rank {} ({}) while waiting for its farewell: no sign of it "
+                  "for {:.1f} s. All work of this rank is done.",
+                  wire.rank(), wire.host(wire.rank()), missing, wire.host(missing),
+                  patience.count()));
 }
 
 }  // namespace
@@ -143,13 +199,18 @@ void run_mpi(const JoinOptions& options, const Worker& worker) {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   require_agreement(options, rank, size);
+  condition.patience = options.timeout;
+  condition.health.silent = kAnyRank;
   try {
     const std::string what = fmt::format("rank {} of {}: joining", rank, size);
     const Collective joining{what, TransportError::Kind::join, options.join_timeout};
-    const MPI_Comm comm = duplicate(MPI_COMM_WORLD, joining, condition.stuck);
-    MpiTransport transport(comm, rank, gather_hosts(comm, size, joining), condition.stuck);
+    const MPI_Comm comm = duplicate(MPI_COMM_WORLD, joining, condition.health.stuck);
+    MpiTransport transport(comm, rank, gather_hosts(comm, size, joining), condition.health);
+    transport.set_timeout(options.join_timeout);
+    const std::unique_ptr<Transport> end = transport.lane();
     transport.set_timeout(options.timeout);
     worker(transport);
+    bid_farewell(*end, options.timeout);
   } catch (...) {
     condition.failed = true;
     throw;

@@ -93,19 +93,19 @@ MPI_Comm duplicate(MPI_Comm parent, const Collective& collective, std::atomic<bo
 }
 
 MpiTransport::MpiTransport(MPI_Comm comm, int rank, std::vector<std::string> hosts,
-                           std::atomic<bool>& stuck)
+                           MpiHealth& health)
     : Transport(rank, std::move(hosts), system_runtime()),
-      line_(std::make_shared<Line>(comm, stuck)),
-      stuck_(stuck) {}
+      line_(std::make_shared<Line>(comm, health)),
+      health_(health) {}
 
 MpiTransport::MpiTransport(const MpiTransport& first, std::shared_ptr<Line> line)
-    : Transport(first, system_runtime()), line_(std::move(line)), stuck_(first.stuck_) {}
+    : Transport(first, system_runtime()), line_(std::move(line)), health_(first.health_) {}
 
 // MPI_Comm_free is collective in the standard, though Open MPI and MPICH free locally. After a
 // failure the peers may not come, so the communicator is left to the end of the process; nor is its
 // number given to another lane, which late messages could then reach.
 MpiTransport::Line::~Line() {
-  if (!failed && !stuck) MPI_Comm_free(&comm);
+  if (!failed && !health.stuck) MPI_Comm_free(&comm);
 }
 
 MpiTransport::~MpiTransport() { do_cancel(); }
@@ -128,7 +128,7 @@ std::uint32_t MpiTransport::do_post_send(int to, Tag tag, Bytes message) {
   operation.out = message;
   operation.state = State::moving;
   operation.pieces.resize(message.size() / kPiece + 1, MPI_REQUEST_NULL);
-  for (std::size_t i = 0; i < operation.pieces.size() && !stuck_; ++i) {
+  for (std::size_t i = 0; i < operation.pieces.size() && !health_.stuck; ++i) {
     const Bytes piece = message.subspan(i * kPiece);
     const int code = MPI_Isend(piece.data(), static_cast<int>(std::min(piece.size(), kPiece)),
                                MPI_BYTE, to, operation.tag, line_->comm, &operation.pieces[i]);
@@ -255,8 +255,13 @@ Received MpiTransport::do_wait(const Pending& pending, Seconds timeout) {
   Operation& operation = operations_[pending.ticket];
   Backoff backoff;
   Seconds deadline = now() + timeout;
+  const bool unlimited = timeout >= kLongestTimeout;
   while (true) {
-    if (operation.failed() || stuck_) raise(operation);
+    if (operation.failed() || health_.stuck) raise(operation);
+    const int silent = health_.silent;
+    if (unlimited && silent != kAnyRank) {
+      throw PeerLost{silent, "this process waited for it in vain", operation.done};
+    }
     const std::size_t matched = operation.matched, next = operation.next;
     const bool any_matched = match_all();
     advance(operation);
@@ -267,6 +272,7 @@ Received MpiTransport::do_wait(const Pending& pending, Seconds timeout) {
       backoff.reset();
       deadline = now() + timeout;
     } else if (now() >= deadline) {
+      if (operation.peer != kAnyRank) health_.silent = operation.peer;
       throw DeadlinePassed{operation.done};
     } else {
       backoff.pause();
@@ -280,8 +286,8 @@ Received MpiTransport::do_wait(const Pending& pending, Seconds timeout) {
 std::unique_ptr<Transport> MpiTransport::do_lane() {
   const std::string what = fmt::format("rank {} ({}): opening a lane", rank(), host(rank()));
   const MPI_Comm comm = duplicate(line_->comm, {what, TransportError::Kind::deadline, timeout()},
-                                  stuck_, [this] { match_all(); });
-  return std::unique_ptr<Transport>(new MpiTransport(*this, std::make_shared<Line>(comm, stuck_)));
+                                  health_.stuck, [this] { match_all(); });
+  return std::unique_ptr<Transport>(new MpiTransport(*this, std::make_shared<Line>(comm, health_)));
 }
 
 std::unique_ptr<Transport> MpiTransport::do_twin() {
@@ -306,10 +312,10 @@ void MpiTransport::do_cancel() noexcept {
 }
 
 void MpiTransport::let_end(Operation& operation, Seconds deadline, Backoff& backoff) noexcept {
-  while (!stuck_) {
+  while (!health_.stuck) {
     advance(operation);
     if (operation.next == operation.pieces.size()) return;
-    if (now() >= deadline) stuck_ = true;
+    if (now() >= deadline) health_.stuck = true;
     backoff.pause();
   }
 }

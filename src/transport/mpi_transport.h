@@ -39,7 +39,7 @@ struct Collective {
   [[noreturn]] void fail(std::string_view reason) const;
 };
 // Polls a collective to its end, calling `meanwhile` in between. Throws once the time is up; what
-// the request writes to must then stay valid, so `stuck` is set (see MpiTransport).
+// the request writes to must then stay valid, so `stuck` is set (see MpiHealth).
 void finish(MPI_Request& request, const Collective& collective, std::atomic<bool>& stuck,
             const std::function<void()>& meanwhile = {});
 
@@ -50,11 +50,20 @@ MPI_Comm duplicate(MPI_Comm parent, const Collective& collective, std::atomic<bo
 // Tags are below 2 * kTagLimit (transport.cpp); MPI itself promises only 15 bits.
 inline constexpr int kHighestMpiTag = static_cast<int>(2 * kTagLimit) - 1;
 
+// What the lanes of a process have to tell each other.
+struct MpiHealth {
+  // A lane cannot get memory back from MPI; then no lane calls MPI again, for any call might write
+  // to that memory.
+  std::atomic<bool> stuck{false};
+  // The rank that a lane last waited for in vain. Who waits without a deadline (for
+  // kLongestTimeout) relies on this, for MPI tells nobody of a peer that has stopped.
+  std::atomic<int> silent{kAnyRank};
+};
+
 class MpiTransport final : public Transport {
  public:
-  // Takes the communicator. `stuck` is the process's: set by a lane that cannot get memory back
-  // from MPI, and then no lane calls MPI again, for any call might write to that memory.
-  MpiTransport(MPI_Comm comm, int rank, std::vector<std::string> hosts, std::atomic<bool>& stuck);
+  // Takes the communicator.
+  MpiTransport(MPI_Comm comm, int rank, std::vector<std::string> hosts, MpiHealth& health);
   ~MpiTransport() override;
 
  private:
@@ -87,10 +96,10 @@ class MpiTransport final : public Transport {
 
   // The communicator of a lane, and whether it can still be freed.
   struct Line {
-    Line(MPI_Comm comm, std::atomic<bool>& stuck) : comm(comm), stuck(stuck) {}
+    Line(MPI_Comm comm, MpiHealth& health) : comm(comm), health(health) {}
     ~Line();
     MPI_Comm comm;
-    std::atomic<bool>& stuck;
+    MpiHealth& health;
     std::atomic<bool> failed{false};
   };
 
@@ -114,7 +123,7 @@ class MpiTransport final : public Transport {
   void let_end(Operation& operation, Seconds deadline, Backoff& backoff) noexcept;
 
   std::shared_ptr<Line> line_;  // shared by the handles of a lane, which may outlive one another
-  std::atomic<bool>& stuck_;
+  MpiHealth& health_;
   TicketPool<Operation> operations_;
   std::vector<std::uint32_t> matching_;  // receives that still match pieces, oldest first
 };

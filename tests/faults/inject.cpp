@@ -118,6 +118,18 @@ std::set<std::uint16_t> still_listening(const std::set<std::uint16_t>& ports) {
   return out;
 }
 
+std::set<fs::path> shared_memory(const Ranks& ranks) {
+  std::set<fs::path> files;
+  for (const auto& [rank, pid] : ranks) {
+    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+    for (std::string line; std::getline(maps, line);) {
+      const std::size_t path = line.find("/dev/shm/");
+      if (path != std::string::npos) files.insert(line.substr(path));
+    }
+  }
+  return files;
+}
+
 std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t choice) {
   struct End {
     int rank, descriptor;

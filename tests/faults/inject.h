@@ -21,6 +21,9 @@ std::set<std::uint16_t> listening_ports(const Ranks& ranks);
 // Those of them on which somebody still listens.
 std::set<std::uint16_t> still_listening(const std::set<std::uint16_t>& ports);
 
+// Files in /dev/shm that these processes share.
+std::set<std::filesystem::path> shared_memory(const Ranks& ranks);
+
 // Shuts down a connection between the victim and a worker (`choice` picks it), as if the network
 // had cut it. Returns the ranks at its two ends.
 std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t choice);

@@ -11,7 +11,7 @@
 namespace thinwire::faults {
 namespace {
 
-constexpr int kMpiEvery = 10;
+constexpr int kMpiEvery = 6;
 constexpr std::uint32_t kJoiningOneIn = 8;
 constexpr std::uint32_t kLastStep = 60;
 constexpr Seconds kLongestDelay{0.05}, kLongestDelayWhileJoining{1.5};
@@ -28,7 +28,8 @@ void draw(Fault& fault, std::uint64_t seed) {
   fault.choice = where[1];
   fault.continued = where[2] % 2 == 0;
   const bool signal = fault.kind == Kind::kill || fault.kind == Kind::stop;
-  const bool joining = signal && when[0] % kJoiningOneIn == 0;
+  const bool has_deadline = fault.transport != "mpi" || fault.kind == Kind::kill;  // MPI_Init: none
+  const bool joining = signal && has_deadline && when[0] % kJoiningOneIn == 0;
   fault.step = joining ? 0 : 1 + when[1] % kLastStep;
   fault.delay = (joining ? kLongestDelayWhileJoining : kLongestDelay) * unit_float(when[2]);
 }

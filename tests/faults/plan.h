@@ -36,8 +36,8 @@ struct Fault {
 };
 
 // Walks strategies and kinds, so that few faults differ as much as they can and many cover all
-// pairs; every tenth goes over mpi if that is built. The rest is drawn: the same seed, the same
-// plan.
+// pairs on both transports; every sixth goes over mpi if that is built. The rest is drawn: the same
+// seed, the same plan.
 std::vector<Fault> plan(std::uint64_t seed, int count, const std::vector<Kind>& kinds);
 
 }  // namespace thinwire::faults

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kSaveEvery = 10;
-constexpr Seconds kPatience{600};  // for a busy machine to start, and to resume
+constexpr Seconds kPatience{600};       // for a busy machine to start, and to resume
+constexpr Seconds kNextCheckpoint{24};  // for the workers to come to it
 constexpr std::chrono::milliseconds kGlance{2};
 
 template <class Condition>
@@ -33,6 +34,12 @@ bool look_until(Condition condition, Seconds patience) {
     std::this_thread::sleep_for(kGlance);
   }
   return true;
+}
+
+std::string this_host() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
 }
 
 bool gone(pid_t pid) { return kill(pid, 0) != 0; }
@@ -125,13 +132,14 @@ class Trial {
       return false;
     }
     const std::set<std::uint16_t> ports = listening_ports(ranks_);
+    const std::set<fs::path> segments = shared_memory(ranks_);
     const auto start = Clock::now();
     strike();
     outcome_.injected = true;
     watch(run, start);
     outcome_.output = run.merged();
     if (!outcome_.hung) examine(run);
-    look_for_leftovers(run, ports);
+    look_for_leftovers(run, ports, segments);
     return true;
   }
 
@@ -162,7 +170,6 @@ class Trial {
       case Kind::full:
         constexpr std::uint32_t kMostRoom = 1 << 20;  // less than a checkpoint needs
         ballast_.emplace(out_, fault().choice % kMostRoom);
-        for (int rank = 0; rank < kWorkers; ++rank) blamed_.insert(rank);  // whoever writes next
     }
   }
 
@@ -176,8 +183,10 @@ class Trial {
   void watch(ChildProcess& run, Clock::time_point start) {
     const Ranks others = survivors();
     // Processes that are still starting join later; a full disk is noticed at the next checkpoint.
-    const bool later = joining() || fault().kind == Kind::full;
-    const Seconds limit = kMargin + (later ? kPatience : kTimeout);
+    const Seconds deadline = joining()                    ? kJoinTimeout
+                             : fault().kind == Kind::full ? kNextCheckpoint
+                                                          : kTimeout;
+    const Seconds limit = deadline + kMargin;
     bool continued = !fault().continued;
     const bool all_ended = look_until(
         [&] {
@@ -199,31 +208,36 @@ class Trial {
   }
 
   void examine(const ChildProcess& run) {
-    const int code = run.exit_code().value_or(-1);
-    std::set<int> speakers;  // while joining, the launcher knows it first, and may end the others
+    Scene scene;
+    scene.host = this_host();
+    scene.joining = joining();
     if (!joining()) {
-      for (const auto& [rank, pid] : survivors()) speakers.insert(rank);
+      for (const auto& [rank, pid] : survivors()) scene.survivors.insert(rank);
     }
-    std::string missing = fault().transport == "mpi"
-                              ? not_named_under_mpi(run.merged(), blamed_, code)
-                              : not_named(run.err(), speakers, blamed_, code);
-    if (fault().kind == Kind::full && missing.empty() &&
-        run.err().find("No space left on device") == std::string::npos) {
-      missing = "nobody says that the disk is full";
-    }
+    const bool full = fault().kind == Kind::full;
+    scene.blamed = full ? ranks_without_room(run.merged()) : blamed_;
+    const int code = run.exit_code().value_or(-1);
+    const std::string missing = full && scene.blamed.empty() ? "nobody says that the disk is full"
+                                : fault().transport == "mpi"
+                                    ? not_named_under_mpi(run.merged(), scene, code)
+                                    : not_named(run.err(), scene, code);
     outcome_.named = missing.empty();
     if (!outcome_.named) complain(missing);
   }
 
-  void look_for_leftovers(ChildProcess& run, const std::set<std::uint16_t>& ports) {
+  void look_for_leftovers(ChildProcess& run, const std::set<std::uint16_t>& ports,
+                          const std::set<fs::path>& segments) {
     const bool no_process = run.wait_for_descendants(Seconds(2));
     const auto open_ports = still_listening(ports);
     const bool no_file = fs::is_empty(temporary_);
-    outcome_.clean = no_process && open_ports.empty() && no_file;
+    const bool no_segment =
+        std::ranges::none_of(segments, [](const fs::path& file) { return fs::exists(file); });
+    outcome_.clean = no_process && open_ports.empty() && no_file && no_segment;
     if (!no_process) complain("a process was left");
     if (!open_ports.empty())
       complain(fmt::format("port {} is still open", fmt::join(open_ports, ", ")));
     if (!no_file) complain("a temporary file was left");
+    if (!no_segment) complain("shared memory was left");
   }
 
   void resume() {
@@ -260,7 +274,7 @@ class Trial {
   fs::path out_, temporary_;
   Outcome outcome_;
   Ranks ranks_;
-  std::set<int> blamed_;  // whom survivors may name
+  std::set<int> blamed_;  // whom survivors may name; of a full disk, whoever writes next
   std::optional<Ballast> ballast_;
 };
 
