@@ -26,8 +26,18 @@ class ComparisonStore {
   std::optional<ComparedRun> finished_run(const std::string& strategy) const {
     return read_run(run_directory(strategy), strategy);
   }
-  // Of what a run wrote to stderr, the words of thinwire itself. They stay with the run.
-  void write_warnings(const std::string& strategy, const std::vector<std::string>& messages) const;
+  // All that are there, whoever asked for them, in the order of their names.
+  std::vector<ComparedRun> finished_runs() const;
+
+  // What a run came to the end of but failed all the same: its summary no longer counts, and there
+  // is nothing to go on with.
+  void set_aside(const std::string& strategy) const;
+  bool was_set_aside(const std::string& strategy) const;
+  // A run begins: what an earlier attempt left that is not to go on goes.
+  enum class Attempt { anew, resumed };
+  void begin_run(const std::string& strategy, Attempt attempt) const;
+  // Of what the attempt wrote to stderr, the warnings. They stay with the run.
+  void add_warnings(const std::string& strategy, const std::vector<std::string>& messages) const;
   // Under another name first, so that a reader finds the old file or the new one.
   void write(std::string_view name, std::string_view text) const;
 

@@ -191,7 +191,7 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"residual_ratio", result.residual_ratio},
               {"stragglers", stragglers_json(result.stragglers)},
               {"detail", detail(result.figures)}}
-      .dump();
+      .dump(-1, ' ', false, Json::error_handler_t::replace);  // a path need not be UTF-8
 }
 
 void TrainReport::print_summary(const trainer::TrainResult& result) {
