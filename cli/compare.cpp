@@ -185,7 +185,6 @@ class Compare {
   }
 
   bool resumable(const std::string& strategy) const {
-    if (store_->was_set_aside(strategy)) return false;
     trainer::TrainOptions options = flags_.options;
     options.session.strategy = strategy;
     options.out = store_->run_directory(strategy).string();

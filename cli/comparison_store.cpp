@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNote = "compare.json";
-constexpr std::string_view kSummaryFile = "summary.json", kSetAside = "summary-failed.json";
+constexpr const char* kSummaryFile = "summary.json";
 
 std::string value_of(const Setting& setting, std::string_view name) {
   const auto found = std::ranges::find(setting, name, [](const auto& s) { return s.first; });
@@ -113,18 +113,16 @@ std::vector<ComparedRun> ComparisonStore::finished_runs() const {
 
 void ComparisonStore::set_aside(const std::string& strategy) const {
   const fs::path directory = run_directory(strategy);
-  std::error_code missing;  // the run failed before its end
-  fs::rename(directory / kSummaryFile, directory / kSetAside, missing);
-}
-
-bool ComparisonStore::was_set_aside(const std::string& strategy) const {
-  return fs::exists(run_directory(strategy) / kSetAside);
+  if (!fs::exists(directory / kSummaryFile)) return;
+  for (const auto& [name, aside] : {std::pair("checkpoints", "checkpoints-failed"),
+                                    std::pair(kSummaryFile, "summary-failed.json")}) {
+    fs::remove_all(directory / aside);
+    if (fs::exists(directory / name)) fs::rename(directory / name, directory / aside);
+  }
 }
 
 void ComparisonStore::begin_run(const std::string& strategy, Attempt attempt) const {
-  std::error_code missing;
-  fs::remove(run_directory(strategy) / kSetAside, missing);
-  if (attempt == Attempt::anew) fs::remove(run_directory(strategy) / kWarningsFile, missing);
+  if (attempt == Attempt::anew) fs::remove(run_directory(strategy) / kWarningsFile);
 }
 
 // Those of ranks other than 0 come as "[rank 1] thinwire: warning: ...".

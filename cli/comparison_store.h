@@ -29,11 +29,10 @@ class ComparisonStore {
   // All that are there, whoever asked for them, in the order of their names.
   std::vector<ComparedRun> finished_runs() const;
 
-  // What a run came to the end of but failed all the same: its summary no longer counts, and there
-  // is nothing to go on with.
+  // A run that came to its end but failed: its summary and its checkpoints get other names, so that
+  // it neither counts nor goes on. Nothing happens if there is no summary.
   void set_aside(const std::string& strategy) const;
-  bool was_set_aside(const std::string& strategy) const;
-  // A run begins: what an earlier attempt left that is not to go on goes.
+  // Warnings of earlier attempts stay only if the run goes on.
   enum class Attempt { anew, resumed };
   void begin_run(const std::string& strategy, Attempt attempt) const;
   // Of what the attempt wrote to stderr, the warnings. They stay with the run.

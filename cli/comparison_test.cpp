@@ -94,6 +94,24 @@ TEST_F(ComparisonFiles, AFinishedRunIsReadBack) {
   EXPECT_TRUE(read->warnings.empty());
 }
 
+// Rank 0 of a gossip may speak once, at the end: the others have not been silent until then.
+TEST_F(ComparisonFiles, BytesOfDriftingWorkersAreNotRankZerosAlone) {
+  const ComparisonStore store(directory_, setting_);
+  const std::string spec = "topk:density=0.1";
+  std::string drifted(kSummary);
+  drifted.replace(drifted.find("\"loss\""), 6, "\"consensus_distance\":0.1,\"loss\"");
+  write(store.run_directory(spec) / "summary.json", drifted);
+  write(store.run_directory(spec) / "run.jsonl",
+        R"({"step":2,"time":4.0,"test_loss":0.2,"test_accuracy":0.8})"
+        "\n"
+        R"({"step":4,"bytes":100})"
+        "\n");
+  const auto read = store.finished_run(spec);
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->tests.size(), 1u);
+  EXPECT_EQ(read->tests[0].bytes, 200) << "half of the time, half of the bytes";
+}
+
 TEST_F(ComparisonFiles, WarningsStayWithTheirRun) {
   using Attempt = ComparisonStore::Attempt;
   const ComparisonStore store(directory_, setting_);
@@ -124,11 +142,17 @@ TEST_F(ComparisonFiles, ARunThatFailedIsNotFinished) {
   EXPECT_FALSE(store.finished_run(spec)) << "its replicas differ";
   write(summary, kSummary);
   ASSERT_TRUE(store.finished_run(spec));
+  const fs::path checkpoint = store.run_directory(spec) / "checkpoints" / "step-1";
+  for (int time = 0; time < 2; ++time) {
+    write(checkpoint, "model");
+    write(summary, kSummary);
+    store.set_aside(spec);
+    EXPECT_FALSE(store.finished_run(spec));
+    EXPECT_FALSE(fs::exists(checkpoint)) << "nothing to go on from";
+  }
+  write(checkpoint, "model");
   store.set_aside(spec);
-  EXPECT_FALSE(store.finished_run(spec));
-  EXPECT_TRUE(store.was_set_aside(spec));
-  store.begin_run(spec, ComparisonStore::Attempt::anew);
-  EXPECT_FALSE(store.was_set_aside(spec));
+  EXPECT_TRUE(fs::exists(checkpoint)) << "of a run that has not come to its end";
 }
 
 TEST_F(ComparisonFiles, EveryFinishedRunIsFound) {

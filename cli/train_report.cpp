@@ -37,9 +37,10 @@ Json detail(const std::vector<Figure>& figures) {
 }
 
 [[noreturn]] void cannot_write(const fs::path& file) {
-  throw Error(fmt::format(
-      "rank 0 cannot write {}: {}. Make room, and go on from the last checkpoint with --resume.",
-      file.string(), std::generic_category().message(errno)));
+  throw Error(
+      fmt::format("rank 0 cannot write {}: {}. Make room; `train --resume`, or the same `compare`, "
+                  "goes on from the last checkpoint.",
+                  file.string(), std::generic_category().message(errno)));
 }
 
 void write_file(const fs::path& file, const std::string& text) {

@@ -11,6 +11,8 @@
 namespace thinwire::cli {
 namespace {
 
+constexpr double kRounding = 1e-9;  // of shares, which are quotients
+
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 const ComparedRun* find_baseline(const Comparison& comparison) {
@@ -38,7 +40,6 @@ std::string hopeless(const Comparison& comparison, const ComparedRun& baseline) 
 }
 
 double target_of(const ComparedRun& baseline) {
-  constexpr double kRounding = 1e-9;
   return std::floor(100 * (baseline.accuracy - kSameAccuracy) + kRounding) / 100;
 }
 
@@ -66,7 +67,6 @@ Standing stand(const ComparedRun& run, const ComparedRun& baseline, const Standi
                const std::optional<double>& target) {
   Standing out;
   if (!run.finished()) return out;
-  constexpr double kRounding = 1e-9;
   out.as_accurate = !run.diverged && run.accuracy >= baseline.accuracy - kSameAccuracy - kRounding;
   out.fewer_bytes = ratio(baseline.bytes_sent, run.bytes_sent);
   if (!target) return out;
@@ -148,7 +148,10 @@ std::vector<std::string> alternatives(const Comparison& comparison, const Verdic
   std::vector<std::string> out;
   const auto better = most(
       runs.size(),
-      [&](std::size_t i) { return standings[i].as_accurate && gain(i) > kSameAccuracy; }, gain);
+      [&](std::size_t i) {
+        return standings[i].as_accurate && gain(i) > kSameAccuracy + kRounding;
+      },
+      gain);
   if (better) {
     out.push_back(fmt::format("{} gains {:.1f} points of accuracy", runs[*better].strategy,
                               100 * gain(*better)));
@@ -216,7 +219,7 @@ std::string headline(const Comparison& comparison, const Verdict& verdict,
 std::string reservations(const Comparison& comparison) {
   std::vector<std::string_view> missing;
   for (const ComparedRun& run : comparison.runs) {
-    if (!run.finished()) missing.push_back(run.strategy);
+    if (!run.finished() && run.strategy != kBaseline) missing.push_back(run.strategy);
   }
   std::string text;
   if (!missing.empty()) text += fmt::format(" Without a result: {}.", fmt::join(missing, ", "));
@@ -233,7 +236,7 @@ std::string accuracy_text(const ComparedRun& run, const Standing& standing,
       fmt::format("({} against {})", percent(run.accuracy), percent(baseline.accuracy));
   const double difference = run.accuracy - baseline.accuracy;
   if (run.diverged) return fmt::format("diverged, its loss is not finite {}", both);
-  if (standing.as_accurate && difference <= kSameAccuracy) {
+  if (standing.as_accurate && difference <= kSameAccuracy + kRounding) {
     return fmt::format("as accurate as {} {}", kBaseline, both);
   }
   return fmt::format("{} {:.1f} points of accuracy {}", difference < 0 ? "loses" : "gains",
