@@ -97,7 +97,9 @@ std::string figures_card(const Comparison& comparison, const Verdict& verdict) {
   std::string out =
       "<section class=\"card\"><h2>Figures</h2>\n<div class=\"scroll\" "
       "tabindex=\"0\"><table>\n<tr>";
-  for (const std::string& name : names) out += fmt::format("<th scope=\"col\">{}</th>", name);
+  for (const std::string& name : names) {
+    out += fmt::format("<th scope=\"col\">{}</th>", sentence_html(name));
+  }
   out += "</tr>\n";
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
     const ComparedRun& run = comparison.runs[i];
@@ -162,7 +164,11 @@ std::string charts(const Comparison& comparison, const Verdict& verdict) {
   const BarChart sent = bytes_per_step(comparison);
   std::string out = "<div class=\"grid-of-cards\">\n";
   out += figure(time, "Further left is sooner." + scale(time.x, time.y));
-  out += figure(bytes, "Further left is cheaper." + scale(bytes.x, bytes.y));
+  const bool drifted = std::ranges::any_of(comparison.runs, &ComparedRun::drifted);
+  out += figure(bytes, "Further left is cheaper." + scale(bytes.x, bytes.y) +
+                           (drifted ? " Of workers with models of their own, rank 0's course is "
+                                      "shown, or an even one where that is more."
+                                    : ""));
   out += figure(parts_of_a_step(comparison),
                 "Wire: the transfer itself. Wait: for workers that come late. Other: optimizer, "
                 "reading data.",
