@@ -66,7 +66,9 @@ Axis Axis::logarithmic(double low, double high) {
 Axis Axis::fitting(std::span<const double> values) {
   if (values.empty()) return linear(0, 1);
   const auto [low, high] = std::ranges::minmax(values);
-  if (low > 0 && high / low > kWide) return logarithmic(low, high);
+  double least = high;  // of the positive ones
+  for (const double value : values) least = value > 0 ? std::min(least, value) : least;
+  if (low >= 0 && least > 0 && high / least > kWide) return logarithmic(least, high);
   return linear(std::min(0.0, low), high);
 }
 

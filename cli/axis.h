@@ -12,7 +12,8 @@ class Axis {
   static Axis linear(double low, double high, int ticks = 5);
   // Equal ratios, from a tick below the least value to one above the largest. Values are positive.
   static Axis logarithmic(double low, double high);
-  // Logarithmic if the values are positive and differ by more than kWide, else linear from 0.
+  // Logarithmic if the positive ones among the values differ by more than kWide, and none is below
+  // 0 (0 itself then lies at the low end), else linear from 0.
   static Axis fitting(std::span<const double> values);
   // For shares of right answers: as far as models are good, equal ratios of errors, so that 98 %
   // and 99 % are as far apart as 80 % and 90 %.

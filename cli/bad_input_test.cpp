@@ -127,6 +127,8 @@ TEST_F(BadTraining, Comparisons) {
            {"gtopc", "--workers", "2", "did you mean 'gtopk'"},
            {" ; ", "--workers", "2", "at least one"},
            {"gtopk", "--workers", "0", "--workers 0: at least 1"},
+           {"gtopk; ps:servers=8", "--workers", "4", "--strategies ps:servers=8: ps: servers=8"},
+           {"gtopk", "--data", "text:\xff", "reports are UTF-8"},
            {"gtopk", "--epochs", "1e30", "--epochs"},
            {"gtopk", "--model", "nonsense", "unknown model 'nonsense'"},
            {"gtopk", "--data", "mnist:" + file, "a file/train-images-idx3-ubyte'"},

@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/compare_progress.h"
+#include "cli/compare_task.h"
 #include "cli/comparison_store.h"
 #include "cli/help.h"
 #include "cli/launcher.h"
@@ -42,14 +43,19 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-Setting setting_of(const TrainFlags& flags, const Group& group) {
+bool imitates_network(const TrainFlags& flags) { return !flags.group.network.empty(); }
+
+Setting setting_of(const TrainFlags& flags, const Group& group, const std::string& examples) {
   const trainer::TrainOptions& options = flags.options;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
   return {{"model", options.model},
           {"data", options.data},
+          {"examples", examples},
           {"workers", text(group.join.size)},
           {"transport", group.engine},
-          {"network", flags.group.network.empty() ? "real" : flags.group.network},
+          {"network", imitates_network(flags) ? flags.group.network
+                      : group.engine == "sim" ? "none (as fast as one likes)"
+                                              : "none (this machine's memory)"},
           {"steps", text(options.steps)},
           {"batch", text(options.batch)},
           {"lr", text(options.learning_rate)},
@@ -59,6 +65,7 @@ Setting setting_of(const TrainFlags& flags, const Group& group) {
           {"weight-decay", text(flags.weight_decay)},
           {"seed", text(options.seed)},
           {"eval-every", text(options.eval_every)},
+          {"check-every", text(options.session.check_every)},
           {"nonfinite", flags.nonfinite},
           {"slow", fmt::format("{}", fmt::join(flags.slow, " "))},
           {"step-time", text(flags.step_time)},
@@ -66,9 +73,10 @@ Setting setting_of(const TrainFlags& flags, const Group& group) {
 }
 
 std::string title_of(const TrainFlags& flags, const Group& group) {
-  return fmt::format("{} on {}, {} {} over {}{}", flags.options.model, flags.options.data,
-                     group.join.size, group.join.size == 1 ? "worker" : "workers", group.engine,
-                     flags.group.network.empty() ? "" : " at " + flags.group.network);
+  return fmt::format(
+      "{} on {}, {} {} over {}{}", flags.options.model, flags.options.data, group.join.size,
+      group.join.size == 1 ? "worker" : "workers", group.engine,
+      imitates_network(flags) ? " at " + flags.group.network : ", no network imitated");
 }
 
 // What was said to `compare` and is meant for the runs, as words of `train`.
@@ -97,10 +105,14 @@ class Compare {
           "compare starts its workers by itself, on this machine: run it once, without a launcher. "
           "To compare on several machines, run `thinwire train --json` once per strategy.");
     }
-    check_options(strategies.front());
-    comparison_.setting = setting_of(flags_, group_);
+    check_utf8(invocation.arguments);
+    check_options();
+    for (const std::string& strategy : strategies) check_strategy(strategy, group_);
     comparison_.title = title_of(flags_, group_);
     comparison_.virtual_time = group_.engine == "sim";
+    comparison_.network_imitated = imitates_network(flags_);
+    comparison_.same_computing =
+        flags_.slow.empty() && !(comparison_.virtual_time && flags_.step_time > 0);
     std::vector<std::string> typed = {"thinwire"};
     for (const std::string& word : invocation.arguments) typed.push_back(quoted(word));
     comparison_.command = fmt::format("{}", fmt::join(typed, " "));
@@ -111,6 +123,7 @@ class Compare {
     store_.emplace(flags_.options.out.empty() ? ComparisonStore::default_name(comparison_.setting)
                                               : flags_.options.out,
                    comparison_.setting);
+    load_finished_runs();
   }
 
   int run() {
@@ -118,12 +131,11 @@ class Compare {
     bool failed = false;
     for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
       ComparedRun& run = comparison_.runs[i];
-      const bool kept = load(run);
-      if (!kept) {
+      if (!run.finished()) {
         progress.begin(i);
         const int code = train(run.strategy, progress);
         if (code == kInterrupted) return stop(progress);
-        if (!load(run)) run.problem = problem_of(code, progress);
+        take_result(run, code, progress);
         progress.end();
       }
       failed = failed || !run.finished();
@@ -137,19 +149,39 @@ class Compare {
 
  private:
   // The data is needed to count the steps and to check the model against it, not longer.
-  void check_options(const std::string& strategy) {
+  void check_options() {
     trainer::TrainOptions& options = flags_.options;
     const trainer::DataPair data = trainer::load_data(options.data, options.seed);
     complete(flags_, group_, data);
     if (options.eval_every == 0) options.eval_every = (options.steps + kTests - 1) / kTests;
-    options.session.strategy = strategy;
+    options.session.strategy = kBaseline;
     parameters_ = check(options, data);
+    check_memory(parameters_, group_);
+    comparison_.chance = chance(*data.test);
+    comparison_.setting = setting_of(flags_, group_, fingerprint(data));
   }
 
-  bool load(ComparedRun& run) {
-    auto finished = store_->finished_run(run.strategy);
-    if (finished) run = std::move(*finished);
-    return run.finished();
+  // Also those that were asked for in an earlier call: they belong to the same comparison.
+  void load_finished_runs() {
+    for (ComparedRun& finished : store_->finished_runs()) {
+      const auto asked =
+          std::ranges::find(comparison_.runs, finished.strategy, &ComparedRun::strategy);
+      if (asked != comparison_.runs.end()) {
+        *asked = std::move(finished);
+      } else {
+        comparison_.runs.push_back(std::move(finished));
+      }
+    }
+  }
+
+  // A run that failed has no result, however far it came.
+  void take_result(ComparedRun& run, int code, const CompareProgress& progress) {
+    if (code != kOk) store_->set_aside(run.strategy);
+    if (auto finished = store_->finished_run(run.strategy)) {
+      run = std::move(*finished);
+    } else {
+      run.problem = problem_of(code, progress);
+    }
   }
 
   bool resumable(const std::string& strategy) const {
@@ -166,8 +198,23 @@ class Compare {
     return true;
   }
 
-  // In processes of its own, so that what goes wrong in one run does not end the others.
+  // From its last checkpoint if there is one that is whole.
   int train(const std::string& strategy, CompareProgress& progress) {
+    using Attempt = ComparisonStore::Attempt;
+    store_->set_aside(strategy);  // a summary that is there, but is none of a finished run
+    if (resumable(strategy)) {
+      const int code = attempt(strategy, Attempt::resumed, progress);
+      if (code != kBadUsage) return code;
+      progress.message(
+          fmt::format("{}{} starts anew: no checkpoint of it is whole", kErrorPrefix, strategy));
+    }
+    return attempt(strategy, Attempt::anew, progress);
+  }
+
+  // In processes of its own, so that what goes wrong in one run does not end the others.
+  int attempt(const std::string& strategy, ComparisonStore::Attempt kind,
+              CompareProgress& progress) {
+    store_->begin_run(strategy, kind);
     LaunchOptions launch;
     launch.command = {std::filesystem::read_symlink("/proc/self/exe"),
                       "train",
@@ -176,17 +223,18 @@ class Compare {
                       "--out=" + store_->run_directory(strategy).string(),
                       fmt::format("--eval-every={}", flags_.options.eval_every)};
     launch.command.insert(launch.command.end(), words_.begin(), words_.end());
-    if (resumable(strategy)) launch.command.emplace_back("--resume");
+    if (kind == ComparisonStore::Attempt::resumed) launch.command.emplace_back("--resume");
     launch.workers = group_.start == Group::Start::by_us ? group_.join.size : 1;
     launch.timeout = group_.join.timeout;
     RunOutput output(progress, kProgressWord);
     Io io{io_.out, output.stream(), io_.env, progress.in_place()};
     const int code = launch_workers(launch, io);
-    store_->write_warnings(strategy, progress.messages());
+    store_->add_warnings(strategy, progress.messages());
     return code;
   }
 
   static std::string problem_of(int code, const CompareProgress& progress) {
+    if (code == kOk) return "its summary.json is not that of a finished run";
     if (progress.messages().empty()) return fmt::format("it ended with exit code {}", code);
     std::string_view last = progress.messages().back();
     if (last.starts_with(kErrorPrefix)) last.remove_prefix(kErrorPrefix.size());
@@ -218,7 +266,7 @@ class Compare {
     io_.out << bold(io_, comparison_.title) << "\n\n" << bold(io_, table.heading(verdict)) << '\n';
     for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
       const ComparedRun& run = comparison_.runs[i];
-      io_.out << table.row(run, verdict.standings[i], "failed: " + run.problem) << '\n';
+      io_.out << table.row(run, verdict.standings[i], verdict, "failed: " + run.problem) << '\n';
     }
     io_.out << '\n' << bold(io_, verdict.headline) << '\n';
     for (const std::string& sentence : verdict.sentences) io_.out << "  " << sentence << '\n';

@@ -107,7 +107,7 @@ void CompareProgress::draw() {
   line(table_.heading(verdict), io_.color_err ? "\033[1m" : "");
   for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
     const bool now = running_ && i == current_;
-    line(table_.row(comparison_.runs[i], verdict.standings[i], state_of(i)),
+    line(table_.row(comparison_.runs[i], verdict.standings[i], verdict, state_of(i)),
          now && io_.color_err ? "\033[36m" : "");
   }
   io_.err << std::flush;

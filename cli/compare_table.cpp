@@ -31,12 +31,13 @@ std::vector<Column> columns(const ComparedRun& run, const Standing& standing,
   return {{"strategy", run.strategy},
           {"accuracy", number(run.accuracy)},
           {"accuracy_worst_worker", number(run.accuracy_worst_worker)},
-          {"loss", number(run.loss)},
+          {"loss", optional_number(run.loss)},
           {"target_accuracy", optional_number(verdict.target)},
           {"seconds_to_target", optional_number(standing.seconds_to_target)},
           {"bytes_to_target", optional_number(standing.bytes_to_target)},
           {"times_sooner_than_dense", optional_number(standing.sooner)},
-          {"times_fewer_bytes_than_dense", number(standing.fewer_bytes)},
+          {"times_fewer_bytes_to_target", optional_number(standing.fewer_bytes_to_target)},
+          {"times_fewer_bytes_than_dense", optional_number(standing.fewer_bytes)},
           {"steps", fmt::format("{}", run.steps)},
           {"samples", fmt::format("{}", run.samples)},
           {"seconds", number(run.seconds)},
@@ -48,12 +49,21 @@ std::vector<Column> columns(const ComparedRun& run, const Standing& standing,
           {"bytes_per_worker_step", number(run.bytes_per_worker_step)},
           {"dense_bytes_per_worker_step", number(run.dense_bytes_per_worker_step)},
           {"replicas_identical", run.replicas_identical ? "true" : "false"},
-          {"consensus_distance", number(run.consensus_distance)},
-          {"residual_ratio", number(run.residual_ratio)},
+          {"consensus_distance", optional_number(run.consensus_distance)},
+          {"residual_ratio", optional_number(run.residual_ratio)},
           {"skipped_steps", fmt::format("{}", run.skipped_steps)}};
 }
 
 }  // namespace
+
+std::string time_to_target(const ComparedRun& run, const Standing& standing, const Verdict& verdict,
+                           std::string_view unknown) {
+  if (standing.seconds_to_target) {
+    const std::string time = readable_time(Seconds(*standing.seconds_to_target));
+    return standing.at_first_test ? "<" + time : time;
+  }
+  return verdict.target && !run.tests.empty() ? "never" : std::string(unknown);
+}
 
 CompareTable::CompareTable(const Comparison& comparison) : name_width_(8) {
   for (const ComparedRun& run : comparison.runs) {
@@ -69,16 +79,18 @@ std::string CompareTable::heading(const Verdict& verdict) const {
 }
 
 std::string CompareTable::row(const ComparedRun& run, const Standing& standing,
-                              std::string_view status) const {
+                              const Verdict& verdict, std::string_view status) const {
   if (!run.finished()) return fmt::format("{:<{}}  {}", run.strategy, name_width_, status);
   const auto time = [](double seconds) { return readable_time(Seconds(seconds)); };
+  const auto factor = [](const std::optional<double>& value) {
+    return value ? readable_factor(*value) : "-";
+  };
   const double network = run.seconds > 0 ? 100 * run.wire / run.seconds : 0;
-  return fmt::format(
-      fmt::runtime(kRow), run.strategy, name_width_, fmt::format("{:.1f} %", 100 * run.accuracy),
-      time(run.seconds), standing.seconds_to_target ? time(*standing.seconds_to_target) : "never",
-      standing.sooner ? readable_factor(*standing.sooner) : "-", time(run.per_step(run.seconds)),
-      fmt::format("{:.0f} %", network), readable_bytes(run.bytes_per_worker_step),
-      readable_factor(standing.fewer_bytes));
+  return fmt::format(fmt::runtime(kRow), run.strategy, name_width_,
+                     fmt::format("{:.1f} %", 100 * run.accuracy), time(run.seconds),
+                     time_to_target(run, standing, verdict, "-"), factor(standing.sooner),
+                     time(run.per_step(run.seconds)), fmt::format("{:.0f} %", network),
+                     readable_bytes(run.bytes_per_worker_step), factor(standing.fewer_bytes));
 }
 
 std::string comparison_csv(const Comparison& comparison, const Verdict& verdict) {

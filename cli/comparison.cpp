@@ -1,5 +1,7 @@
 #include "cli/comparison.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -19,10 +21,13 @@ std::string contents(const fs::path& file) {
 }
 
 // JSON has no number for what is not finite; it reads null.
-double number(const Json& object, const char* key) {
+std::optional<double> finite(const Json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+  return found != object.end() && found->is_number() ? std::optional(found->get<double>())
+                                                     : std::nullopt;
 }
+
+double number(const Json& object, const char* key) { return finite(object, key).value_or(0); }
 
 std::uint64_t count(const Json& object, const char* key) {
   return static_cast<std::uint64_t>(std::max(0.0, number(object, key)));
@@ -35,7 +40,7 @@ void read_summary(const Json& summary, ComparedRun& run) {
   run.skipped_steps = count(summary, "skipped_steps");
   run.accuracy = number(summary, "accuracy");
   run.accuracy_worst_worker = number(summary, "accuracy_worst_worker");
-  run.loss = number(summary, "loss");
+  run.loss = finite(summary, "loss");
   run.seconds = number(summary, "seconds");
   run.compute = number(summary, "seconds_compute");
   run.codec = number(summary, "seconds_codec");
@@ -44,8 +49,8 @@ void read_summary(const Json& summary, ComparedRun& run) {
   run.bytes_sent = number(summary, "bytes_sent");
   run.bytes_per_worker_step = number(summary, "bytes_per_worker_step");
   run.dense_bytes_per_worker_step = number(summary, "dense_bytes_per_worker_step");
-  run.residual_ratio = number(summary, "residual_ratio");
-  run.consensus_distance = number(summary, "consensus_distance");
+  run.residual_ratio = finite(summary, "residual_ratio");
+  run.consensus_distance = finite(summary, "consensus_distance");
   run.diverged = summary.contains("loss") && summary["loss"].is_null();
   const auto identical = summary.find("replicas_identical");
   run.replicas_identical = identical != summary.end() && *identical == true;
@@ -79,8 +84,23 @@ void read_log(std::istream& log, ComparedRun& run) {
     }
   }
   const double per_worker = run.bytes_sent / run.workers;
-  for (TestPoint& test : run.tests) test.bytes *= sent > 0 ? per_worker / sent : 0;
+  for (TestPoint& test : run.tests) {
+    test.bytes *= sent > 0 ? per_worker / sent : 0;
+    // Workers that go their own ways speak while rank 0 is silent: not less than an even course.
+    if (!run.drifted() || !(run.seconds > 0)) continue;
+    test.bytes = std::max(test.bytes, per_worker * std::min(1.0, test.seconds / run.seconds));
+  }
   thin_out(run.residuals);
+}
+
+// The first ones say why; a run that diverges goes on and on.
+void read_warnings(std::istream& in, ComparedRun& run) {
+  constexpr std::size_t kKept = 2;
+  std::size_t count = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (++count <= kKept) run.warnings.push_back(line);
+  }
+  if (count > kKept) run.warnings.push_back(fmt::format("{} more like these", count - kKept));
 }
 
 }  // namespace
@@ -103,10 +123,11 @@ std::optional<ComparedRun> read_run(const fs::path& directory, const std::string
   run.strategy = strategy;
   run.summary = text.substr(0, text.find_last_not_of('\n') + 1);
   read_summary(summary, run);
+  if (!run.replicas_identical) return std::nullopt;
   std::ifstream log(directory / "run.jsonl");
   read_log(log, run);
   std::ifstream warnings(directory / kWarningsFile);
-  for (std::string line; std::getline(warnings, line);) run.warnings.push_back(line);
+  read_warnings(warnings, run);
   return run;
 }
 

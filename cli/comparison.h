@@ -32,17 +32,20 @@ struct ComparedRun {
   std::string problem;  // then: why
   std::uint64_t steps = 0, samples = 0, skipped_steps = 0;
   int workers = 1;
-  double accuracy = 0, accuracy_worst_worker = 0, loss = 0;
+  double accuracy = 0, accuracy_worst_worker = 0;
+  std::optional<double> loss;  // none if it is not finite; so with those below
   double seconds = 0, compute = 0, codec = 0, wire = 0, wait = 0;
   double bytes_sent = 0, bytes_per_worker_step = 0, dense_bytes_per_worker_step = 0;
-  double residual_ratio = 0, consensus_distance = 0;
+  std::optional<double> residual_ratio, consensus_distance;
   bool replicas_identical = false;
   bool diverged = false;  // the loss is not finite
   std::vector<TestPoint> tests;
   std::vector<ResidualPoint> residuals;  // thinned out; empty if the strategy keeps none
-  std::vector<std::string> warnings;     // what the run had to say
+  std::vector<std::string> warnings;     // the first ones, and how many more there were
 
   bool finished() const noexcept { return !summary.empty(); }
+  // Its workers had models of their own: what was tested is their mean.
+  bool drifted() const noexcept { return consensus_distance.value_or(0) > 0; }
   // What no part of a step accounts for: the optimizer, reading data, the clock itself.
   double other_seconds() const noexcept;
   double per_step(double seconds_of_run) const noexcept;
@@ -56,13 +59,18 @@ struct Comparison {
   std::string command;  // that makes it again
   std::string title;    // "lenet on digits, 4 workers over gloo at 100mbit,0.2ms"
   bool virtual_time = false;
+  bool network_imitated = true;  // else workers spoke through the memory of this machine
+  bool same_computing = true;    // a step's computing is the same work in all runs, and was timed
+  // What a model gets right that always gives the commonest answer; 0: not known.
+  double chance = 0;
   std::vector<ComparedRun> runs;  // in the order asked for
 };
 
 // Beside the files that `train` writes: a line per warning.
 inline constexpr std::string_view kWarningsFile = "warnings.txt";
 
-// The finished run of a strategy in a directory; none if there is none, or only a part of one.
+// The finished run of a strategy in a directory; none if there is none, only a part of one, or one
+// whose replicas were not the same at the end: nobody knows what its figures mean.
 std::optional<ComparedRun> read_run(const std::filesystem::path& directory,
                                     const std::string& strategy);
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/io.h"
+#include "cli/writable.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
@@ -17,6 +19,7 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNote = "compare.json";
+constexpr const char* kSummaryFile = "summary.json";
 
 std::string value_of(const Setting& setting, std::string_view name) {
   const auto found = std::ranges::find(setting, name, [](const auto& s) { return s.first; });
@@ -46,6 +49,7 @@ ComparisonStore::ComparisonStore(fs::path directory, const Setting& setting)
     throw ConfigError(fmt::format("--out {}: the directory cannot be made ({})",
                                   directory_.string(), error.message()));
   }
+  make_writable_directory(directory_.string());
   if (std::ifstream note(directory_ / kNote); note) {
     compare_with({std::istreambuf_iterator<char>(note), {}}, setting);
   } else if (!fs::is_empty(directory_)) {
@@ -89,16 +93,50 @@ fs::path ComparisonStore::run_directory(const std::string& strategy) const {
   return directory_ / name;
 }
 
-void ComparisonStore::write_warnings(const std::string& strategy,
-                                     const std::vector<std::string>& messages) const {
-  constexpr std::size_t kKept = 2;  // the first ones say why; a run that diverges goes on and on
-  std::ofstream out(run_directory(strategy) / kWarningsFile);
-  std::size_t count = 0;
-  for (std::string_view text : messages) {
-    if (!text.starts_with(kErrorPrefix)) continue;
-    if (++count <= kKept) out << text.substr(kErrorPrefix.size()) << '\n';
+std::vector<ComparedRun> ComparisonStore::finished_runs() const {
+  std::vector<fs::path> directories;
+  for (const auto& entry : fs::directory_iterator(directory_)) {
+    if (entry.is_directory()) directories.push_back(entry.path());
   }
-  if (count > kKept) out << fmt::format("{} more like these\n", count - kKept);
+  std::ranges::sort(directories);
+  std::vector<ComparedRun> out;
+  for (const fs::path& each : directories) {
+    std::ifstream in(each / kSummaryFile);
+    const Json summary = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+    if (!summary.is_object() || !summary.value("strategy", Json()).is_string()) continue;
+    const std::string strategy = summary["strategy"];
+    if (run_directory(strategy) != each) continue;  // a copy of another run
+    if (auto run = finished_run(strategy)) out.push_back(std::move(*run));
+  }
+  return out;
+}
+
+void ComparisonStore::set_aside(const std::string& strategy) const {
+  const fs::path directory = run_directory(strategy);
+  if (!fs::exists(directory / kSummaryFile)) return;
+  for (const auto& [name, aside] : {std::pair("checkpoints", "checkpoints-failed"),
+                                    std::pair(kSummaryFile, "summary-failed.json")}) {
+    fs::remove_all(directory / aside);
+    if (fs::exists(directory / name)) fs::rename(directory / name, directory / aside);
+  }
+}
+
+void ComparisonStore::begin_run(const std::string& strategy, Attempt attempt) const {
+  if (attempt == Attempt::anew) fs::remove(run_directory(strategy) / kWarningsFile);
+}
+
+// Those of ranks other than 0 come as "[rank 1] thinwire: warning: ...".
+void ComparisonStore::add_warnings(const std::string& strategy,
+                                   const std::vector<std::string>& messages) const {
+  std::string text;
+  for (const std::string_view message : messages) {
+    const auto at = message.find(kWarningPrefix);
+    const bool of_rank = message.starts_with("[rank ") && at == message.find("] ") + 2;
+    if (at == std::string_view::npos || (at > 0 && !of_rank)) continue;
+    text += message.substr(0, at);
+    text += fmt::format("{}\n", message.substr(at + kWarningPrefix.size()));
+  }
+  if (!text.empty()) std::ofstream(run_directory(strategy) / kWarningsFile, std::ios::app) << text;
 }
 
 void ComparisonStore::write(std::string_view name, std::string_view text) const {
@@ -107,7 +145,9 @@ void ComparisonStore::write(std::string_view name, std::string_view text) const 
   out << text << std::flush;
   std::error_code error;
   if (out) fs::rename(unfinished, file, error);
-  if (!out || error) throw Error(fmt::format("cannot write {}", file.string()));
+  if (out && !error) return;
+  if (!error) error.assign(errno, std::generic_category());
+  throw Error(fmt::format("cannot write {}: {}", file.string(), error.message()));
 }
 
 }  // namespace thinwire::cli

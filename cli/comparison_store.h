@@ -26,8 +26,17 @@ class ComparisonStore {
   std::optional<ComparedRun> finished_run(const std::string& strategy) const {
     return read_run(run_directory(strategy), strategy);
   }
-  // Of what a run wrote to stderr, the words of thinwire itself. They stay with the run.
-  void write_warnings(const std::string& strategy, const std::vector<std::string>& messages) const;
+  // All that are there, whoever asked for them, in the order of their names.
+  std::vector<ComparedRun> finished_runs() const;
+
+  // A run that came to its end but failed: its summary and its checkpoints get other names, so that
+  // it neither counts nor goes on. Nothing happens if there is no summary.
+  void set_aside(const std::string& strategy) const;
+  // Warnings of earlier attempts stay only if the run goes on.
+  enum class Attempt { anew, resumed };
+  void begin_run(const std::string& strategy, Attempt attempt) const;
+  // Of what the attempt wrote to stderr, the warnings. They stay with the run.
+  void add_warnings(const std::string& strategy, const std::vector<std::string>& messages) const;
   // Under another name first, so that a reader finds the old file or the new one.
   void write(std::string_view name, std::string_view text) const;
 

@@ -83,6 +83,7 @@ TEST_F(ComparisonFiles, AFinishedRunIsReadBack) {
   EXPECT_EQ(read->summary, kSummary);
   EXPECT_EQ(read->steps, 4u);
   EXPECT_TRUE(read->diverged) << "its loss is no number";
+  EXPECT_FALSE(read->loss);
   EXPECT_EQ(read->other_seconds(), 1);
   EXPECT_TRUE(read->replicas_identical);
   ASSERT_EQ(read->tests.size(), 2u);
@@ -91,11 +92,78 @@ TEST_F(ComparisonFiles, AFinishedRunIsReadBack) {
   EXPECT_EQ(read->tests[1].accuracy, 0.9);
   EXPECT_EQ(read->residuals.size(), 4u);
   EXPECT_TRUE(read->warnings.empty());
-  store.write_warnings(spec, {"thinwire: too short", "[rank 1] noise", "thinwire: too thin"});
-  EXPECT_EQ(store.finished_run(spec)->warnings, (Words{"too short", "too thin"}));
-  store.write_warnings(spec, Words(9, "thinwire: not finite"));
-  EXPECT_EQ(store.finished_run(spec)->warnings,
-            (Words{"not finite", "not finite", "7 more like these"}));
+}
+
+// Rank 0 of a gossip may speak once, at the end: the others have not been silent until then.
+TEST_F(ComparisonFiles, BytesOfDriftingWorkersAreNotRankZerosAlone) {
+  const ComparisonStore store(directory_, setting_);
+  const std::string spec = "topk:density=0.1";
+  std::string drifted(kSummary);
+  drifted.replace(drifted.find("\"loss\""), 6, "\"consensus_distance\":0.1,\"loss\"");
+  write(store.run_directory(spec) / "summary.json", drifted);
+  write(store.run_directory(spec) / "run.jsonl",
+        R"({"step":2,"time":4.0,"test_loss":0.2,"test_accuracy":0.8})"
+        "\n"
+        R"({"step":4,"bytes":100})"
+        "\n");
+  const auto read = store.finished_run(spec);
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->tests.size(), 1u);
+  EXPECT_EQ(read->tests[0].bytes, 200) << "half of the time, half of the bytes";
+}
+
+TEST_F(ComparisonFiles, WarningsStayWithTheirRun) {
+  using Attempt = ComparisonStore::Attempt;
+  const ComparisonStore store(directory_, setting_);
+  const std::string spec = "topk:density=0.1";
+  write(store.run_directory(spec) / "summary.json", kSummary);
+  const auto warnings = [&] { return store.finished_run(spec)->warnings; };
+  store.begin_run(spec, Attempt::anew);
+  store.add_warnings(spec, {"thinwire: warning: too short", "[rank 1] noise", "epoch 1",
+                            "thinwire: interrupted; all 2 workers have stopped"});
+  EXPECT_EQ(warnings(), Words{"too short"});
+  store.begin_run(spec, Attempt::resumed);
+  store.add_warnings(spec,
+                     {"thinwire: resuming after step 20", "[rank 1] thinwire: warning: too thin"});
+  EXPECT_EQ(warnings(), (Words{"too short", "[rank 1] too thin"}));
+  store.begin_run(spec, Attempt::anew);
+  EXPECT_TRUE(warnings().empty());
+  store.add_warnings(spec, Words(9, "thinwire: warning: not finite"));
+  EXPECT_EQ(warnings(), (Words{"not finite", "not finite", "7 more like these"}));
+}
+
+TEST_F(ComparisonFiles, ARunThatFailedIsNotFinished) {
+  const ComparisonStore store(directory_, setting_);
+  const std::string spec = "topk:density=0.1";
+  const fs::path summary = store.run_directory(spec) / "summary.json";
+  std::string differing(kSummary);
+  differing.replace(differing.find("true"), 4, "false");
+  write(summary, differing);
+  EXPECT_FALSE(store.finished_run(spec)) << "its replicas differ";
+  write(summary, kSummary);
+  ASSERT_TRUE(store.finished_run(spec));
+  const fs::path checkpoint = store.run_directory(spec) / "checkpoints" / "step-1";
+  for (int time = 0; time < 2; ++time) {
+    write(checkpoint, "model");
+    write(summary, kSummary);
+    store.set_aside(spec);
+    EXPECT_FALSE(store.finished_run(spec));
+    EXPECT_FALSE(fs::exists(checkpoint)) << "nothing to go on from";
+  }
+  write(checkpoint, "model");
+  store.set_aside(spec);
+  EXPECT_TRUE(fs::exists(checkpoint)) << "of a run that has not come to its end";
+}
+
+TEST_F(ComparisonFiles, EveryFinishedRunIsFound) {
+  const ComparisonStore store(directory_, setting_);
+  write(store.run_directory("topk:density=0.1") / "summary.json", kSummary);
+  write(directory_ / "copy" / "summary.json", kSummary);
+  write(directory_ / "dense" / "run.jsonl", kLog);
+  write(directory_ / "qsgd" / "summary.json", "[1]");
+  const std::vector<ComparedRun> runs = store.finished_runs();
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].strategy, "topk:density=0.1");
 }
 
 TEST_F(ComparisonFiles, ADirectoryBelongsToOneSetting) {
@@ -159,6 +227,36 @@ TEST(ComparisonCsv, HasALinePerResultAndQuotes) {
   EXPECT_EQ(lines[2].find("\"gtopk:density=0.1,shape=tree\",0.95,"), 0u) << lines[2];
   // One comma of the second line is inside quotes.
   EXPECT_EQ(std::ranges::count(lines[2], ','), std::ranges::count(lines[0], ',') + 1);
+}
+
+TEST(ComparisonCsv, LeavesOutWhatIsNotKnown) {
+  Comparison comparison = sample();
+  comparison.runs[0] = comparison.runs[2];  // no baseline
+  comparison.runs[0].strategy = "dense";
+  const Verdict verdict = judge(comparison);
+  const std::string row =
+      CompareTable(comparison).row(comparison.runs[1], verdict.standings[1], verdict, "");
+  EXPECT_EQ(row.find("never"), std::string::npos) << row;
+  EXPECT_EQ(row.find("1.00x"), std::string::npos) << row;
+  // Without loss, target, time and bytes to it, and the three factors.
+  EXPECT_TRUE(has(comparison_csv(comparison, verdict), "shape=tree\",0.95,0,,,,,,,,100,"));
+  EXPECT_EQ(report_page(comparison, verdict).find("<td>never</td>"), std::string::npos);
+}
+
+TEST(ReportPage, ShowsTheWorstWorkerWhereItDiffers) {
+  Comparison comparison = sample();
+  for (ComparedRun& run : comparison.runs) run.accuracy_worst_worker = run.accuracy;
+  EXPECT_EQ(report_page(comparison, judge(comparison)).find("worst worker"), std::string::npos);
+  comparison.runs[1].accuracy_worst_worker = 0.9;
+  const std::string page = report_page(comparison, judge(comparison));
+  EXPECT_TRUE(has(page, "<th scope=\"col\">worst worker</th>"));
+  EXPECT_TRUE(has(page, "<td>90.00 %</td>"));
+}
+
+TEST(ReportPage, StandsWithResidualsOfZero) {
+  Comparison comparison = sample();
+  comparison.runs[1].residuals = {{1, 0}, {2, 0}};
+  EXPECT_EQ(report_page(comparison, judge(comparison)).find("Residual ratio"), std::string::npos);
 }
 
 TEST(ReportPage, EscapesWhatComesFromOutside) {

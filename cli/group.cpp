@@ -127,7 +127,7 @@ void plan_processes(Group& group, const GroupFlags& flags, const std::optional<P
 
 LogSink log_to(Io& io) {
   return [&io](LogLevel level, std::string_view text) {
-    if (level >= LogLevel::warning) print_error(io, text);
+    if (level >= LogLevel::warning) print_warning(io, text);
   };
 }
 

@@ -46,6 +46,10 @@ void print_error(Io& io, std::string_view text) {
          << std::flush;
 }
 
+void print_warning(Io& io, std::string_view text) {
+  print_error(io, fmt::format("{}{}", kWarningPrefix.substr(kErrorPrefix.size()), text));
+}
+
 std::string bold(const Io& io, std::string_view text) {
   return io.bold_out ? fmt::format("\033[1m{}\033[0m", text) : std::string(text);
 }

@@ -32,6 +32,9 @@ Io process_io();
 inline constexpr std::string_view kErrorPrefix = "thinwire: ";
 inline constexpr std::string_view kEraseLine = "\r\033[K";  // a live line, and back to its start
 void print_error(Io& io, std::string_view text);
+// The same, after a word that tells it from errors and notes: what puts a result in doubt.
+inline constexpr std::string_view kWarningPrefix = "thinwire: warning: ";
+void print_warning(Io& io, std::string_view text);
 std::string bold(const Io& io, std::string_view text);
 
 // How far a command is: one live line on a terminal, plain lines elsewhere. It is wiped when data

@@ -96,7 +96,6 @@ LineChart residuals_over_steps(const Comparison& comparison) {
   std::vector<double> steps = {0}, ratios;
   std::vector<ChartLine> lines;
   for (const ComparedRun& run : comparison.runs) {
-    if (run.residuals.empty()) continue;
     ChartLine line{run.strategy, series_of(comparison, run), {}};
     for (const ResidualPoint& point : run.residuals) {
       if (!(point.ratio > 0)) continue;
@@ -104,7 +103,7 @@ LineChart residuals_over_steps(const Comparison& comparison) {
       ratios.push_back(point.ratio);
       line.points.push_back({static_cast<double>(point.step), point.ratio, {}});
     }
-    lines.push_back(std::move(line));
+    if (!line.points.empty()) lines.push_back(std::move(line));
   }
   const ValueText plain = [](double value) { return fmt::format("{:g}", value); };
   return {{"residual", "Residual ratio", "How long each strategy's residual was, in gradients."},
@@ -164,10 +163,11 @@ BarChart consensus_distances(const Comparison& comparison) {
   std::vector<double> values;
   std::vector<BarRow> rows;
   for (const ComparedRun& run : comparison.runs) {
-    if (!run.finished() || !(run.consensus_distance > 0)) continue;
-    values.push_back(run.consensus_distance);
-    rows.push_back(single_bar(comparison, run, run.consensus_distance,
-                              fmt::format("{:.2g}", run.consensus_distance), "consensus distance"));
+    if (!run.finished() || !run.drifted()) continue;
+    const double distance = *run.consensus_distance;
+    values.push_back(distance);
+    rows.push_back(single_bar(comparison, run, distance, fmt::format("{:.2g}", distance),
+                              "consensus distance"));
   }
   return {{"consensus", "Consensus distance",
            "How far the workers' models were from their mean before the end, in its length."},

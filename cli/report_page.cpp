@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/compare_table.h"
 #include "cli/html.h"
 #include "cli/readable.h"
 #include "cli/report_charts.h"
@@ -50,40 +51,62 @@ std::string verdict_card(const Verdict& verdict) {
   return out + "</section>\n";
 }
 
-std::vector<std::string> cells(const ComparedRun& run, const Standing& standing) {
-  std::vector<std::string> out = {
-      fmt::format("{:.2f} %", 100 * run.accuracy), time_text(run.seconds),
-      standing.seconds_to_target ? time_text(*standing.seconds_to_target) : "never",
-      standing.sooner ? readable_factor(*standing.sooner) : "–",
-      time_text(run.per_step(run.seconds))};
+constexpr std::string_view kUnknown = "–";
+
+std::string factor_text(const std::optional<double>& factor) {
+  return factor ? readable_factor(*factor) : std::string(kUnknown);
+}
+
+// Where it is not that of all workers together.
+bool has_worst_worker(const ComparedRun& run) {
+  return run.finished() && run.accuracy_worst_worker != run.accuracy;
+}
+
+std::vector<std::string> cells(const ComparedRun& run, const Standing& standing,
+                               const Verdict& verdict, bool with_worst) {
+  const auto positive = [](const std::optional<double>& value, int digits) {
+    return value.value_or(0) > 0 ? fmt::format("{:.{}g}", *value, digits) : std::string(kUnknown);
+  };
+  std::vector<std::string> out = {fmt::format("{:.2f} %", 100 * run.accuracy)};
+  if (with_worst) {
+    out.push_back(has_worst_worker(run) ? fmt::format("{:.2f} %", 100 * run.accuracy_worst_worker)
+                                        : std::string(kUnknown));
+  }
+  out.insert(out.end(), {time_text(run.seconds),
+                         html_escaped(time_to_target(run, standing, verdict, kUnknown)),
+                         factor_text(standing.sooner), time_text(run.per_step(run.seconds))});
   for (const StepPart& part : step_parts()) {
     out.push_back(time_text(run.per_step(part.seconds(run))));
   }
   out.push_back(readable_bytes(run.bytes_per_worker_step));
-  out.push_back(readable_factor(standing.fewer_bytes));
-  out.push_back(run.residual_ratio > 0 ? fmt::format("{:.3g}", run.residual_ratio) : "–");
-  out.push_back(run.consensus_distance > 0 ? fmt::format("{:.2g}", run.consensus_distance) : "–");
+  out.push_back(factor_text(standing.fewer_bytes));
+  out.push_back(positive(run.residual_ratio, 3));
+  out.push_back(positive(run.consensus_distance, 2));
   return out;
 }
 
 std::string figures_card(const Comparison& comparison, const Verdict& verdict) {
-  std::vector<std::string> names = {
-      "strategy", "accuracy",
-      "time",     verdict.target ? fmt::format("to {:.0f} %", 100 * *verdict.target) : "to target",
-      "sooner",   "per step"};
+  const bool with_worst = std::ranges::any_of(comparison.runs, has_worst_worker);
+  std::vector<std::string> names = {"strategy", "accuracy"};
+  if (with_worst) names.emplace_back("worst worker");
+  const std::string target =
+      verdict.target ? fmt::format("to {:.0f} %", 100 * *verdict.target) : "to target";
+  names.insert(names.end(), {"time", target, "sooner", "per step"});
   for (const StepPart& part : step_parts()) names.emplace_back(part.name);
   names.insert(names.end(), {"sent / step", "fewer", "residual", "consensus"});
   std::string out =
       "<section class=\"card\"><h2>Figures</h2>\n<div class=\"scroll\" "
       "tabindex=\"0\"><table>\n<tr>";
-  for (const std::string& name : names) out += fmt::format("<th scope=\"col\">{}</th>", name);
+  for (const std::string& name : names) {
+    out += fmt::format("<th scope=\"col\">{}</th>", sentence_html(name));
+  }
   out += "</tr>\n";
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
     const ComparedRun& run = comparison.runs[i];
     out += fmt::format("<tr{}><td>{}{}</td>", verdict.winner == i ? " class=\"winner\"" : "",
                        series_swatch(comparison, run), html_escaped(run.strategy));
     if (run.finished()) {
-      for (const std::string& cell : cells(run, verdict.standings[i])) {
+      for (const std::string& cell : cells(run, verdict.standings[i], verdict, with_worst)) {
         out += fmt::format("<td>{}</td>", cell);
       }
     } else {
@@ -93,10 +116,13 @@ std::string figures_card(const Comparison& comparison, const Verdict& verdict) {
     out += "</tr>\n";
   }
   return out +
-         "</table></div>\n<p class=\"note\">Sooner and fewer are factors to the baseline. Times "
-         "per step "
-         "and bytes are means over workers and steps. Tests and checkpoints count neither as time "
-         "nor as steps.</p></section>\n";
+         fmt::format(
+             "</table></div>\n<p class=\"note\">Sooner and fewer are factors to the baseline, "
+             "fewer over the whole run. Times per step and bytes are means over workers and steps. "
+             "Tests and checkpoints count neither as time nor as steps.{}</p></section>\n",
+             with_worst ? " The worst worker is the one whose own model was the least accurate "
+                          "before all became one."
+                        : "");
 }
 
 std::string legend(const Comparison& comparison) {
@@ -138,7 +164,11 @@ std::string charts(const Comparison& comparison, const Verdict& verdict) {
   const BarChart sent = bytes_per_step(comparison);
   std::string out = "<div class=\"grid-of-cards\">\n";
   out += figure(time, "Further left is sooner." + scale(time.x, time.y));
-  out += figure(bytes, "Further left is cheaper." + scale(bytes.x, bytes.y));
+  const bool drifted = std::ranges::any_of(comparison.runs, &ComparedRun::drifted);
+  out += figure(bytes, "Further left is cheaper." + scale(bytes.x, bytes.y) +
+                           (drifted ? " Of workers with models of their own, rank 0's course is "
+                                      "shown, or an even one where that is more."
+                                    : ""));
   out += figure(parts_of_a_step(comparison),
                 "Wire: the transfer itself. Wait: for workers that come late. Other: optimizer, "
                 "reading data.",
@@ -180,7 +210,7 @@ std::string report_page(const Comparison& comparison, const Verdict& verdict) {
       "compare: "
       "{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<header><h1>Which strategy "
       "suits "
-      "this network?</h1><p>{0}; {2} of {3} strategies</p></header>\n",
+      "this network?</h1><p>{0}; {2} of {3} strategies, one seed</p></header>\n",
       title, kReportStyle, finished, comparison.runs.size());
   out += verdict_card(verdict) + figures_card(comparison, verdict);
   if (finished > 0) out += legend(comparison) + charts(comparison, verdict);

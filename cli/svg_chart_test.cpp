@@ -52,6 +52,7 @@ TEST(Axis, IsLogarithmicWhereRangesNeedIt) {
   EXPECT_TRUE(Axis::fitting(std::vector<double>{1, 20}).is_linear());
   EXPECT_FALSE(Axis::fitting(std::vector<double>{1, 100}).is_linear());
   EXPECT_TRUE(Axis::fitting(std::vector<double>{0, 100}).is_linear());
+  EXPECT_EQ(Axis::fitting(std::vector<double>{0, 1, 100}).low(), 1) << "0 has no logarithm";
 }
 
 TEST(Axis, OddValuesHaveAPlace) {

@@ -1,16 +1,11 @@
 // thinwire train: a network learns on several workers.
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <filesystem>
 
 #include "cli/command.h"
 #include "cli/help.h"
-#include "cli/memory.h"
-#include "cli/numel.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
+#include "cli/writable.h"
 
 namespace thinwire::cli {
 namespace {
@@ -29,31 +24,6 @@ void check_directory(const trainer::TrainOptions& options) {
   if (options.save_every > 0) throw ConfigError("--save-every needs --out DIR");
 }
 
-// Before the first step rather than after the last.
-void check_writable(const std::string& out) {
-  if (out.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(out, error);
-  if (!error && access(out.c_str(), W_OK | X_OK) != 0) error.assign(errno, std::generic_category());
-  if (!error) return;
-  throw ConfigError(
-      fmt::format("--out {}: a directory to write to is needed: {}", out, error.message()));
-}
-
-// Parameters, gradients, velocity, and what a strategy keeps beside them: the least that a run
-// takes. What layers remember for their gradients comes on top.
-void check_memory(std::size_t parameters, const Group& group) {
-  constexpr std::uint64_t kBuffers = 5;
-  const std::uint64_t needed = std::uint64_t{parameters} * sizeof(float) * kBuffers *
-                               static_cast<std::uint64_t>(group.workers_to_fit);
-  const std::optional<std::uint64_t> room = available_memory();
-  if (!room || needed <= *room) return;
-  throw ConfigError(fmt::format(
-      "--workers {}: on this machine {} models of {} parameters need at least {}, but only {} are "
-      "available: fewer workers, or a smaller --model",
-      group.join.size, group.workers_to_fit, parameters, gibibytes(needed), gibibytes(*room)));
-}
-
 int train(TrainFlags flags, Invocation& invocation) {
   Io& io = invocation.io;
   check_directory(flags.options);
@@ -62,13 +32,13 @@ int train(TrainFlags flags, Invocation& invocation) {
   complete(flags, group, data);
   const std::size_t parameters = check(flags.options, data);
   check_memory(parameters, group);
-  check_writable(flags.options.out);
+  if (!flags.options.out.empty()) make_writable_directory(flags.options.out);
   if (flags.options.resume) {
     check_resume(flags.options, parameters, group.join.rank, group.join.size);
   }
 
   if (group.start == Group::Start::by_us) return run_group(group, invocation, {});
-  flags.options.session.log = [&io](LogLevel, std::string_view text) { print_error(io, text); };
+  flags.options.session.log = [&io](LogLevel, std::string_view text) { print_warning(io, text); };
   const TrainSetting setting{flags.options, group.engine, flags.group.network, group.join.size,
                              group.engine == "sim"};
   std::optional<TrainReport> report;

@@ -6,6 +6,8 @@
 #include <charconv>
 
 #include "cli/duration.h"
+#include "cli/memory.h"
+#include "cli/numel.h"
 #include "cli/ranges.h"
 
 namespace thinwire::cli {
@@ -57,6 +59,20 @@ void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& da
   if (lengths == 0) flags.length.epochs = 3;
   options.steps = total_steps(flags.length, data.train->size(), options.batch,
                               trainer::training_workers(options.session.strategy, workers));
+}
+
+// Parameters, gradients, velocity, and what a strategy keeps beside them: the least that a run
+// takes. What layers remember for their gradients comes on top.
+void check_memory(std::size_t parameters, const Group& group) {
+  constexpr std::uint64_t kBuffers = 5;
+  const std::uint64_t needed = std::uint64_t{parameters} * sizeof(float) * kBuffers *
+                               static_cast<std::uint64_t>(group.workers_to_fit);
+  const std::optional<std::uint64_t> room = available_memory();
+  if (!room || needed <= *room) return;
+  throw ConfigError(fmt::format(
+      "--workers {}: on this machine {} models of {} parameters need at least {}, but only {} are "
+      "available: fewer workers, or a smaller --model",
+      group.join.size, group.workers_to_fit, parameters, gibibytes(needed), gibibytes(*room)));
 }
 
 void add_training_flags(CLI::App& command, TrainFlags& flags) {

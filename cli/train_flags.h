@@ -28,4 +28,7 @@ void add_run_flags(CLI::App& command, TrainFlags& flags);
 // Fills the options from the flags; what is wrong with them is said before anything starts.
 void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& data);
 
+// ConfigError if so many models cannot fit into this machine's memory.
+void check_memory(std::size_t parameters, const Group& group);
+
 }  // namespace thinwire::cli

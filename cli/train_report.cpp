@@ -37,9 +37,10 @@ Json detail(const std::vector<Figure>& figures) {
 }
 
 [[noreturn]] void cannot_write(const fs::path& file) {
-  throw Error(fmt::format(
-      "rank 0 cannot write {}: {}. Make room, and go on from the last checkpoint with --resume.",
-      file.string(), std::generic_category().message(errno)));
+  throw Error(
+      fmt::format("rank 0 cannot write {}: {}. Make room; `train --resume`, or the same `compare`, "
+                  "goes on from the last checkpoint.",
+                  file.string(), std::generic_category().message(errno)));
 }
 
 void write_file(const fs::path& file, const std::string& text) {
@@ -191,7 +192,7 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"residual_ratio", result.residual_ratio},
               {"stragglers", stragglers_json(result.stragglers)},
               {"detail", detail(result.figures)}}
-      .dump();
+      .dump(-1, ' ', false, Json::error_handler_t::replace);  // a path need not be UTF-8
 }
 
 void TrainReport::print_summary(const trainer::TrainResult& result) {

@@ -19,6 +19,11 @@ inline constexpr double kSameTime = 0.05;
 // more about the machine than about the strategies.
 inline constexpr double kUnsteadyComputing = 3;
 
+// A model has learned if it went at least this share of the way from guessing to knowing.
+inline constexpr double kLearned = 0.05;
+// Worth a word if nothing is sooner: so many times fewer bytes in the same time.
+inline constexpr double kFarFewerBytes = 2;
+
 // The strategy that all others are measured against.
 inline constexpr std::string_view kBaseline = "dense";
 
@@ -28,16 +33,19 @@ struct Standing {
   // Training time and bytes per worker until the target was reached for the first time; between
   // two tests on the straight line through them. None if it was not.
   std::optional<double> seconds_to_target, bytes_to_target;
-  // Of the baseline's time to that of this run; more than 1 is sooner.
-  std::optional<double> sooner;
-  double fewer_bytes = 1;  // of the baseline's bytes to those of this run, over the whole run
+  bool at_first_test = false;  // the target had been reached before: both are upper bounds
+  // Of the baseline's time and bytes until then to those of this run; more than 1 is sooner, or
+  // fewer. None if the baseline's own are bounds; at least so many if those of this run are.
+  std::optional<double> sooner, fewer_bytes_to_target;
+  std::optional<double> fewer_bytes;  // the same, over the whole run
 };
 
 struct Verdict {
   std::string headline;
   std::vector<std::string> sentences;  // one per run
   std::vector<std::string> caveats;
-  // The accuracy to reach: the baseline's, less what counts as the same, in whole percents.
+  // The accuracy to reach: the baseline's, less what counts as the same, in whole percents. None
+  // if the baseline has not finished, or not learned.
   std::optional<double> target;
   std::vector<Standing> standings;    // one per run
   std::optional<std::size_t> winner;  // clearly sooner than the baseline, and as accurate

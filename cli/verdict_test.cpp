@@ -39,7 +39,41 @@ TEST(Verdict, NamesTheOneThatIsSooner) {
   EXPECT_EQ(verdict.target, 0.97);
   ASSERT_EQ(verdict.winner, 2u);
   EXPECT_EQ(verdict.headline,
-            "gtopk reaches 97 % accuracy 6.0x sooner than dense, with 50x fewer bytes.");
+            "gtopk reaches 97 % accuracy 6.0x sooner than dense, with 49x fewer bytes.");
+}
+
+// Who is ten times sooner has sent a tenth until then, whatever the whole run sends.
+TEST(Verdict, BytesCountUntilTheTarget) {
+  ComparedRun dense = run_of("dense", 0.97, 100, 1e6), quick = run_of("topk", 0.97, 100, 1e5);
+  dense.tests = {{1, 10, 1e5, 0.5}, {2, 90, 9e5, 0.96}, {3, 100, 1e6, 0.97}};
+  quick.tests = {{1, 10, 1e4, 0.5}, {2, 30, 3e4, 0.96}, {3, 100, 1e5, 0.97}};
+  const Verdict verdict = judge(comparison_of({dense, quick}));
+  EXPECT_NEAR(*verdict.standings[1].fewer_bytes_to_target, 30, 1e-6);
+  EXPECT_NEAR(*verdict.standings[1].fewer_bytes, 10, 1e-6);
+  EXPECT_EQ(verdict.headline,
+            "topk reaches 96 % accuracy 3.0x sooner than dense, with 30x fewer bytes.");
+  EXPECT_TRUE(has(verdict.sentences[1], "reaches 96 % 3.0x sooner, with 30x fewer bytes"));
+}
+
+TEST(Verdict, ThereIsNoneIfDenseDidNotLearn) {
+  Comparison comparison = comparison_of({run_of("dense", 0.12, 80), run_of("gtopk", 0.13, 10)});
+  comparison.chance = 0.11;
+  const Verdict guessing = judge(comparison);
+  EXPECT_FALSE(guessing.winner);
+  EXPECT_FALSE(guessing.target);
+  EXPECT_EQ(guessing.headline,
+            "dense did not learn here: 12.0 % accuracy, where always giving the commonest answer "
+            "gets 11.0 %. There is no verdict; try a smaller --lr, or more epochs.");
+  EXPECT_EQ(guessing.sentences[1], "gtopk: 13.0 % after 10.0 s");
+  comparison.runs[0] = run_of("dense", 0.9, 80);
+  comparison.runs[0].diverged = true;
+  comparison.runs[1] = run_of("gtopk", 0.9, 10);
+  const Verdict diverged = judge(comparison);
+  EXPECT_FALSE(diverged.winner);
+  EXPECT_TRUE(has(diverged.headline, "dense diverged here"));
+  EXPECT_TRUE(has(diverged.headline, "try a smaller --lr"));
+  comparison.runs[0].diverged = false;
+  EXPECT_TRUE(judge(comparison).winner);
 }
 
 TEST(Verdict, SaysSoIfDenseIsFine) {
@@ -60,6 +94,72 @@ TEST(Verdict, ABusyNetworkAloneIsNoReasonToChange) {
   EXPECT_TRUE(has(verdict.sentences[1], "later"));
 }
 
+TEST(Verdict, WhatIsBestIsBestOfThoseThatFinished) {
+  ComparedRun dense = run_of("dense", 0.978, 100), waiting, failed;
+  dense.wire = 60;
+  waiting.strategy = "lasgd";
+  failed.strategy = "ps";
+  failed.problem = "rank 1 was killed";
+  const Verdict verdict =
+      judge(comparison_of({dense, run_of("powersgd", 0.978, 150), waiting, failed}));
+  EXPECT_EQ(verdict.headline,
+            "dense is the best choice of the 2 that finished: the network takes 60 % of the step, "
+            "but nothing else reaches its accuracy clearly sooner. Without a result: lasgd, ps.");
+}
+
+TEST(Verdict, NamesWhatOthersOfferIfNoneIsSooner) {
+  ComparedRun dense = run_of("dense", 0.978, 100);
+  dense.wire = 60;
+  const Verdict verdict = judge(comparison_of(
+      {dense, run_of("topk", 0.99, 140), run_of("qsgd", 0.978, 100, 1e5), run_of("ps", 0.9, 1)}));
+  EXPECT_FALSE(verdict.winner);
+  EXPECT_EQ(verdict.headline,
+            "Nothing reaches the accuracy of dense clearly sooner, though the network takes 60 % "
+            "of the step; but topk gains 1.2 points of accuracy, and qsgd takes the same time with "
+            "10x fewer bytes.");
+  dense.wire = 4;
+  EXPECT_EQ(judge(comparison_of({dense, run_of("qsgd", 0.978, 100, 1e5)})).headline,
+            "dense is fine here: the network takes 4 % of the step. But qsgd takes the same time "
+            "with 10x fewer bytes.");
+}
+
+TEST(Verdict, SaysSoIfNoNetworkWasImitated) {
+  Comparison comparison = comparison_of({run_of("dense", 0.97, 100), run_of("topk", 0.97, 50)});
+  EXPECT_FALSE(has(judge(comparison).headline, "imitated"));
+  comparison.network_imitated = false;
+  const Verdict verdict = judge(comparison);
+  EXPECT_TRUE(has(verdict.headline, "No network was imitated: add --network 1gbit,0.2ms."));
+  EXPECT_TRUE(has(verdict.caveats.front(), "No network was imitated"));
+}
+
+// The first test tells only that the target was reached before it.
+TEST(Verdict, TheFirstTestIsABound) {
+  ComparedRun dense = run_of("dense", 0.97, 100), early = run_of("topk", 0.97, 50);
+  dense.wire = 60;
+  early.tests = {{1, 20, 1e4, 0.965}, {2, 50, 1e5, 0.97}};
+  const Verdict verdict = judge(comparison_of({dense, early}));
+  ASSERT_EQ(verdict.winner, 1u);
+  EXPECT_TRUE(
+      has(verdict.headline, "96 % accuracy at least 4.9x sooner than dense, with at least"));
+  EXPECT_TRUE(has(verdict.sentences[1], "by its first test, at least 4.9x sooner"));
+  // Nobody knows how long before its first test the baseline was there.
+  dense.tests = {{1, 90, 9e5, 0.965}, {2, 100, 1e6, 0.97}};
+  const Verdict coarse = judge(comparison_of({dense, early, run_of("qsgd", 0.97, 50)}));
+  EXPECT_FALSE(coarse.winner);
+  EXPECT_FALSE(coarse.standings[1].sooner);
+  EXPECT_TRUE(has(coarse.headline, "dense reaches 96 % by its first test"));
+  EXPECT_TRUE(has(coarse.headline, "--eval-every"));
+  EXPECT_TRUE(has(coarse.sentences[1], "reaches 96 % by its first test, after 20.0 s"));
+  EXPECT_TRUE(has(coarse.sentences[2], "reaches 96 % after 49.")) << coarse.sentences[2];
+}
+
+TEST(Verdict, MeansOfDriftingModelsAreToldApart) {
+  ComparedRun gossip = run_of("gossip", 0.97, 50);
+  EXPECT_EQ(judge(comparison_of({run_of("dense", 0.97, 100), gossip})).caveats.size(), 3u);
+  gossip.consensus_distance = 0.1;
+  EXPECT_EQ(judge(comparison_of({run_of("dense", 0.97, 100), gossip})).caveats.size(), 4u);
+}
+
 TEST(Verdict, SpeedDoesNotExcuseLostAccuracy) {
   const Verdict verdict =
       judge(comparison_of({run_of("dense", 0.97, 100), run_of("topk", 0.947, 5)}));
@@ -75,7 +175,9 @@ TEST(Verdict, WithoutABaselineThereIsNone) {
   const Verdict verdict = judge(comparison_of({dense, run_of("gtopk", 0.9, 1)}));
   EXPECT_TRUE(has(verdict.headline, "nothing to compare with"));
   EXPECT_FALSE(verdict.winner);
-  EXPECT_EQ(verdict.standings.size(), 2u);
+  ASSERT_EQ(verdict.standings.size(), 2u);
+  EXPECT_FALSE(verdict.standings[1].fewer_bytes) << "fewer than what?";
+  EXPECT_EQ(verdict.sentences[1], "gtopk: 90.0 % after 1.0 s");
 }
 
 TEST(Verdict, FailedRunsAreNamedWithTheirReason) {
@@ -96,6 +198,9 @@ TEST(Verdict, DoubtsTimesOfABusyMachine) {
   const Verdict verdict = judge(comparison_of({calm, busy}));
   EXPECT_TRUE(has(verdict.headline, "The times are doubtful."));
   EXPECT_TRUE(has(verdict.caveats.front(), "50 ms with dense and 160 ms with qsgd"));
+  Comparison slowed = comparison_of({calm, busy});
+  slowed.same_computing = false;  // --slow
+  EXPECT_FALSE(has(judge(slowed).headline, "doubtful"));
 }
 
 TEST(Verdict, WhoDivergesDoesNotWin) {
@@ -105,6 +210,7 @@ TEST(Verdict, WhoDivergesDoesNotWin) {
   const Verdict verdict = judge(comparison_of({run_of("dense", 0.9, 10), diverged}));
   EXPECT_FALSE(verdict.winner);
   EXPECT_TRUE(has(verdict.sentences[1], "powersgd: diverged"));
+  EXPECT_EQ(verdict.sentences[1].find("gains "), std::string::npos);
   EXPECT_TRUE(has(verdict.sentences[1], "warned: a gradient is not finite"));
 }
 

@@ -102,6 +102,55 @@ TEST_F(CompareCommand, ARunThatFailsDoesNotEndTheOthers) {
   EXPECT_TRUE(fs::exists(directory_ / "localsgd,period=1000/summary.json")) << run.describe();
 }
 
+TEST_F(CompareCommand, ReplicasThatDifferAreNoResult) {
+  const Words steps = {"--steps", "30", "--transport", "threads", "--eval-every", "30"};
+  {
+    // What rank 1 tells rank 0 about the sum, which both have by then.
+    ChildProcess run(compare(steps + Words{"--fault", "corrupt:rank=1,at=27"}, "dense"));
+    ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+    EXPECT_EQ(run.exit_code(), 1) << run.describe();
+    EXPECT_TRUE(has(run.out(), "the replicas differ at the end")) << run.describe();
+    EXPECT_TRUE(has(run.out(), "dense has not finished"));
+    EXPECT_FALSE(fs::exists(directory_ / "dense/summary.json"));
+    EXPECT_TRUE(has(contents(directory_ / "dense/summary-failed.json"), "\"dense\""));
+  }
+  // Its last checkpoint is no place to go on from.
+  ChildProcess again(compare(steps, "dense"));
+  ASSERT_TRUE(again.wait(kPatience)) << again.describe();
+  EXPECT_EQ(again.exit_code(), 0) << again.describe();
+  EXPECT_EQ(again.err().find("nothing is left to train"), std::string::npos) << again.describe();
+}
+
+TEST_F(CompareCommand, StrategiesCanBeAddedLater) {
+  const Words steps = {"--steps", "10", "--transport", "threads", "--json"};
+  ChildProcess first(compare(steps, "topk:density=0.1"));
+  ASSERT_TRUE(first.wait(kPatience)) << first.describe();
+  ASSERT_EQ(first.exit_code(), 0) << first.describe();
+  ChildProcess second(compare(steps, "localsgd"));
+  ASSERT_TRUE(second.wait(kPatience)) << second.describe();
+  EXPECT_EQ(second.exit_code(), 0) << second.describe();
+  EXPECT_EQ(json_lines(second.out()).size(), 3u);
+  EXPECT_TRUE(has(contents(directory_ / "report.html"), "3 of 3 strategies"));
+  EXPECT_TRUE(has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
+}
+
+// As an interruption while the first checkpoint is written leaves it.
+TEST_F(CompareCommand, ADamagedCheckpointDoesNotBlockIt) {
+  const Words command = compare({"--steps", "10", "--transport", "threads"}, "dense");
+  ChildProcess first(command);
+  ASSERT_TRUE(first.wait(kPatience)) << first.describe();
+  ASSERT_EQ(first.exit_code(), 0) << first.describe();
+  fs::remove(directory_ / "dense/summary.json");
+  for (const auto& file : fs::directory_iterator(directory_ / "dense/checkpoints")) {
+    if (file.is_regular_file()) fs::resize_file(file, 10);
+  }
+  ChildProcess second(command);
+  ASSERT_TRUE(second.wait(kPatience)) << second.describe();
+  EXPECT_EQ(second.exit_code(), 0) << second.describe();
+  EXPECT_TRUE(has(second.err(), "dense starts anew"));
+  EXPECT_TRUE(fs::exists(directory_ / "dense/summary.json"));
+}
+
 TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
   const struct {
     Words flags;

@@ -1,0 +1,106 @@
+#include "cli/compare_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/synthetic.h"
+#include "thinwire/hash.h"
+#include "thinwire/session.h"
+
+namespace thinwire::cli {
+namespace {
+
+// One example after the other, in memory of its own.
+class Reader {
+ public:
+  explicit Reader(const trainer::Dataset& data)
+      : data_(data),
+        pixels_(data.shape().floats()),
+        tokens_(data.shape().tokens()),
+        labels_(data.shape().labels()) {}
+
+  void read(std::size_t index) { data_.read(index, nullptr, {pixels_, tokens_, labels_}); }
+
+  std::span<const std::int64_t> labels() const { return labels_; }
+  std::uint64_t hash(std::uint64_t before) const {
+    const std::uint64_t parts[] = {before, hash64(std::as_bytes(std::span(pixels_))),
+                                   hash64(std::as_bytes(std::span(tokens_))),
+                                   hash64(std::as_bytes(std::span(labels_)))};
+    return hash64(std::as_bytes(std::span(parts)));
+  }
+
+ private:
+  const trainer::Dataset& data_;
+  std::vector<float> pixels_;
+  std::vector<std::int64_t> tokens_, labels_;
+};
+
+std::uint64_t hash_of(const trainer::Dataset& data, std::uint64_t before) {
+  Reader reader(data);
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    reader.read(i);
+    before = reader.hash(before);
+  }
+  return before;
+}
+
+}  // namespace
+
+double chance(const trainer::Dataset& test) {
+  std::map<std::int64_t, std::size_t> counts;
+  std::size_t all = 0, most = 0;
+  Reader reader(test);
+  for (std::size_t i = 0; i < test.size(); ++i) {
+    reader.read(i);
+    for (const std::int64_t label : reader.labels()) most = std::max(most, ++counts[label]);
+    all += reader.labels().size();
+  }
+  return all == 0 ? 0 : static_cast<double>(most) / static_cast<double>(all);
+}
+
+std::string fingerprint(const trainer::DataPair& data) {
+  return fmt::format("{} + {}, {:016x}", data.train->size(), data.test->size(),
+                     hash_of(*data.test, hash_of(*data.train, 0)));
+}
+
+void check_strategy(const std::string& strategy, const Group& group) {
+  constexpr std::size_t kNumel = 256, kLayerSide = 8;
+  constexpr float kLearningRate = 0.01f;
+  JoinOptions join;
+  join.size = group.join.size;
+  const Layout layout = layered(kNumel, kLayerSide);
+  run_workers(find_engine(group.engine).in_process ? group.engine : "threads", join,
+              [&](Transport& wire) {
+                std::vector<float> params(kNumel, 1.0f), grads(kNumel, 1.0f);
+                const ModelView model{params, grads, layout};
+                SessionOptions options;
+                options.strategy = strategy;
+                Session session(wire, options);
+                try {
+                  session.begin(model, 0);
+                } catch (const ConfigError& error) {
+                  throw ConfigError(fmt::format("--strategies {}: {}", strategy, error.what()));
+                }
+                static_cast<void>(session.after_backward(model));
+        session.after_step(model, {1, kLearningRate});
+                session.end(model);
+              });
+}
+
+void check_utf8(const std::vector<std::string>& words) {
+  using Json = nlohmann::json;
+  for (const std::string& word : words) {
+    try {
+      static_cast<void>(Json(word).dump());
+    } catch (const Json::type_error&) {
+      throw ConfigError(fmt::format(
+          "{}: reports are UTF-8, and this is not; give the file or directory another name",
+          Json(word).dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace)));
+    }
+  }
+}
+
+}  // namespace thinwire::cli
