@@ -46,6 +46,11 @@ constexpr double kLettersToLearn = 32;
 // With more of them, one step of a kind has to be enough.
 constexpr int kManyWorkers = 16;
 
+// Steps differ if they send that much more or less than the one before, as with servers, which send
+// what happened to be picked: then the mean of many counts, of fewer if there are many workers.
+constexpr double kSteady = 0.02;
+constexpr int kChangingSteps = 512, kFewestChanging = 4, kMostChanging = 24;
+
 // What a strategy computes grows with the parameters once they are far more than the caches hold.
 struct Trial {
   std::size_t numel;
@@ -181,7 +186,12 @@ void Forecaster::rehearse_lockstep(const Habits& habits, Forecast& out) const {
   Rehearsal plan = rehearsal(out, part_of(out, numel));
   plan.warmup = !habits.computes ? 0 : many ? 3 : 4;
   plan.counted = many ? 1 : 2;
-  const Rehearsed result = rehearse(plan);
+  Rehearsed result = rehearse(plan);
+  if (result.change > kSteady) {
+    plan.counted = std::clamp(kChangingSteps / out.workers, kFewestChanging, kMostChanging);
+    plan.warmup = plan.counted / 2;
+    result = rehearse(plan);
+  }
   out.codec = std::max(habits.codec, plan.scale * result.codec);
   conclude(plan, result, out);
   out.step += out.codec;

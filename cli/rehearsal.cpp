@@ -1,6 +1,7 @@
 #include "cli/rehearsal.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/memory.h"
 #include "cli/synthetic.h"
@@ -209,15 +210,20 @@ void evaluate(const std::vector<std::vector<Mark>>& marks, const Rehearsal& plan
   Tally tally;
   std::vector<double> codec;
   double served = 0;
+  double last = 0, before = 0;  // what all sent in the last steps
   out.coded = true;
   for (std::size_t rank = 0; rank < marks.size(); ++rank) {
     const Marks counted = Marks(marks[rank]).subspan(static_cast<std::size_t>(plan.warmup));
     tally.add(counted);
+    const Marks all(marks[rank]);
+    last += all[all.size() - 1].sent - all[all.size() - 2].sent;
+    if (all.size() > 2) before += all[all.size() - 2].sent - all[all.size() - 3].sent;
     out.coded = out.coded && counted.front().coded > 0;
     if (rank >= first_worker) codec.push_back(per_step(counted, &Mark::codec, strategy->pace()));
     served = std::max(served, per_step(counted, &Mark::served, strategy->pace()));
   }
   tally.report(out);
+  if (before > 0) out.change = std::abs(last / before - 1);
   out.codec = Seconds(summarize(std::move(codec)).median + served);
 }
 

@@ -30,6 +30,7 @@ struct Rehearsed {
   double bytes_sent = 0;
   double news_bytes = 0;     // of them, what would be no more with a larger model
   double busiest_bytes = 0;  // that the worker with most of them sends or receives
+  double change = 0;         // of what all sent, from the step before the last to the last
   // Steps that count in which the worker that told least told something of its model.
   int exchanges = 0;
   // Whether letters in few bits had come to every worker before the steps that count.
