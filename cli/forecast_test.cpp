@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "strategy/model_run.h"
 #include "thinwire/collective.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr Seconds kComputing{0.02};
 constexpr int kWorkers = 16;
+constexpr std::size_t kPart = std::size_t{1} << 20;  // that plan takes of a large model
 
 class ScalingLaw : public testing::TestWithParam<std::string> {
  protected:
@@ -25,12 +27,15 @@ class ScalingLaw : public testing::TestWithParam<std::string> {
 TEST_P(ScalingLaw, ASmallerPayloadTakesAsLongAndSendsAsManyTimesLess) {
   constexpr std::size_t kTimesLess = 4;
   const bool lockstep = make_strategy(GetParam())->pace() == Pace::lockstep;
-  Rehearsal part{GetParam(), kWorkers, 1 << 14, Network::parse("1gbit,0.1ms"), kComputing};
-  if (lockstep) part.numel = part_of(100'000'000, kWorkers);
+  const std::size_t numel = lockstep ? kPart : 1 << 14;
+  Rehearsal part{GetParam(), kWorkers, made_up_model(numel), Network::parse("1gbit,0.1ms"),
+                 kComputing};
   Rehearsal whole = part;
   part.scale = kTimesLess;
-  whole.numel = kTimesLess * part.numel;
+  whole.layout = made_up_model(kTimesLess * numel);
   part.counted = whole.counted = lockstep ? 1 : 33;
+  // Letters in few bits begin when enough of them have come.
+  if (GetParam().find("bits=4") != std::string::npos) part.warmup = whole.warmup = 48;
   const Rehearsed all = rehearse(whole), less = rehearse(part);
   constexpr double kTolerance = 0.05;
   EXPECT_NEAR(part.scale * less.bytes_sent / all.bytes_sent, 1, kTolerance);
@@ -38,18 +43,24 @@ TEST_P(ScalingLaw, ASmallerPayloadTakesAsLongAndSendsAsManyTimesLess) {
       << (all.step - kComputing).count() << " s";
 }
 
-std::vector<std::string> all_strategies() {
-  std::vector<std::string> out;
+std::vector<std::string> planned_strategies() {
+  std::vector<std::string> out = {"topk:density=0.0005", "gtopk:density=0.0005", "ps:servers=4",
+                                  "gossip:trigger=period,period=2,bits=4"};
   for (const Entry<Strategy>& entry : strategies()) out.emplace_back(entry.name);
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, ScalingLaw, testing::ValuesIn(all_strategies()),
-                         [](const auto& each) { return each.param; });
+INSTANTIATE_TEST_SUITE_P(All, ScalingLaw, testing::ValuesIn(planned_strategies()),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::ranges::replace_if(
+                               name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
 
 TEST(Rehearsal, IsTheSameEveryTime) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   for (const char* strategy : {"gtopk:density=0.01", "gossip"}) {
-    Rehearsal plan{strategy, 3, 5000, Network::parse("100mbit,1ms"), kComputing};
+    Rehearsal plan{strategy, 3, made_up_model(5000), Network::parse("100mbit,1ms"), kComputing};
     plan.counted = 20;
     const Rehearsed once = rehearse(plan), again = rehearse(plan);
     EXPECT_EQ(once.step, again.step) << strategy;
@@ -60,7 +71,7 @@ TEST(Rehearsal, IsTheSameEveryTime) {
 
 TEST(Rehearsal, CountsWholeIntervalsOfWorkersThatTellNowAndThen) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  Rehearsal plan{"localsgd:period=7", 4, 5000, Network{}, kComputing};
+  Rehearsal plan{"localsgd:period=7", 4, made_up_model(5000), Network{}, kComputing};
   plan.counted = 30;  // no multiple of the period
   const Rehearsed result = rehearse(plan);
   EXPECT_NEAR(result.bytes_sent, static_cast<double>(allreduce_bytes(5000, 0, 4)) / 7, 1e-6);
@@ -69,7 +80,7 @@ TEST(Rehearsal, CountsWholeIntervalsOfWorkersThatTellNowAndThen) {
 
 TEST(Rehearsal, GossipTellsAboutEveryTwelfthStep) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  Rehearsal plan{"gossip", 4, 20'000, Network{}, kComputing};
+  Rehearsal plan{"gossip", 4, made_up_model(20'000), Network{}, kComputing};
   plan.warmup = 50;
   plan.counted = 300;
   const Rehearsed result = rehearse(plan);
@@ -78,11 +89,19 @@ TEST(Rehearsal, GossipTellsAboutEveryTwelfthStep) {
   EXPECT_NEAR(found->value(), 0.08, 0.02);
 }
 
+Workload workload(std::size_t numel) {
+  return {made_up_model(numel), kComputing, Network::parse("1gbit,0.1ms")};
+}
+
+double figure(const Forecast& forecast, std::string_view name) {
+  const Figure* const found = find_figure(forecast.figures, name);
+  return found == nullptr ? -1 : found->value();
+}
+
 TEST(Forecast, KeepsThePapersOrder) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  const Workload workload{std::size_t{1} << 20, kComputing, Network::parse("1gbit,0.1ms")};
-  Forecaster forecaster(workload);
-  for (const int workers : {8, 16}) {
+  Forecaster forecaster(workload(25'557'032));
+  for (const int workers : {4, 8, 16, 32}) {
     // Without the strategies' own computing, which a busy machine may disturb.
     const auto wire = [&](const char* strategy) {
       const Forecast out = forecaster.forecast(strategy, workers);
@@ -96,17 +115,107 @@ TEST(Forecast, KeepsThePapersOrder) {
 
 TEST(Forecast, CountsRanksThatOnlyServeAsLost) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  const Workload workload{10'000, kComputing, Network::parse("1gbit,0.1ms")};
-  const Forecast out = Forecaster(workload).forecast("ps:servers=dedicated", 4);
+  const Forecast out = Forecaster(workload(10'000)).forecast("ps:servers=dedicated", 4);
   EXPECT_NEAR(out.efficiency, 0.75 * (kComputing / out.step), 1e-9);
   EXPECT_LT(out.efficiency, 0.75);
 }
 
 TEST(Forecast, OfAStrategyThatTwoRanksAreTooFewFor) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  Forecaster forecaster({100'000, kComputing, Network::parse("1gbit,0.1ms")});
+  Forecaster forecaster(workload(100'000));
   EXPECT_GT(forecaster.forecast("ps:servers=4", 8).step, kComputing);
   EXPECT_THROW(forecaster.forecast("ps:servers=4", 3), ConfigError);
+}
+
+// The news that workers at free pace exchange in every step are no letters.
+TEST(Forecast, SeesLettersThatAreRare) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  constexpr std::size_t kNumel = 20'000;
+  constexpr double kPeriod = 200;
+  const Forecast out = Forecaster(workload(kNumel)).forecast("gossip:trigger=period,period=200", 4);
+  EXPECT_NEAR(figure(out, "messages_per_worker_step"), 1 / kPeriod, 0.2 / kPeriod);
+  const double letters = sizeof(float) * kNumel / kPeriod;
+  EXPECT_NEAR(out.bytes_per_worker_step, letters, 0.2 * letters);
+}
+
+TEST(Forecast, WaitsForLettersInFewBits) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  constexpr std::size_t kNumel = 20'000;
+  Forecaster forecaster(workload(kNumel));
+  const Forecast whole = forecaster.forecast("gossip:trigger=period,period=8", 4);
+  const Forecast few = forecaster.forecast("gossip:trigger=period,period=8,bits=4", 4);
+  EXPECT_TRUE(few.notes.empty());
+  EXPECT_LT(few.bytes_per_worker_step, 0.2 * whole.bytes_per_worker_step);
+}
+
+TEST(Forecast, SaysSoIfLettersInFewBitsNeverCome) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  const Forecast out =
+      Forecaster(workload(1000)).forecast("gossip:trigger=period,period=500,bits=8", 2);
+  ASSERT_EQ(out.notes.size(), 1u);
+  EXPECT_NE(out.notes[0].find("few bits"), std::string::npos) << out.notes[0];
+}
+
+TEST(Forecast, LeavesOutWhatIsTooRareToSee) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  Forecaster forecaster(workload(1000));
+  EXPECT_THROW(forecaster.forecast("localsgd:period=10000", 2), ConfigError);
+  EXPECT_THROW(forecaster.forecast("gossip:trigger=period,period=10000", 2), ConfigError);
+}
+
+TEST(Forecast, DealsOutBlocksAsEvenlyAsTheWholeModelOrNotAtAll) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  constexpr int kMany = 64;
+  Forecaster forecaster(workload(25'557'032));
+  const Forecast out = forecaster.forecast("grandk", kMany);
+  EXPECT_LT(out.wire_bound, 1.1 * Network::parse("1gbit").transfer_time(
+                                      static_cast<std::size_t>(out.bytes_per_worker_step)));
+  EXPECT_NEAR(figure(out, "blocks_per_worker"), 0.01 * 25'557'032 / 256 / kMany, 0.2);
+  EXPECT_THROW(forecaster.forecast("grandk", 512), ConfigError);
+}
+
+// A model in which small tensors are half of what grandk sends.
+TEST(Forecast, KeepsTheShareOfVectorsAndTheShapesOfMatrices) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  Workload model = workload(0);
+  const auto append = [&](std::vector<std::size_t> shape) {
+    model.layout.tensors.push_back({"tensor", model.layout.numel, std::move(shape)});
+    model.layout.numel += model.layout.tensors.back().numel();
+  };
+  for (int i = 0; i < 12; ++i) {
+    append({256, 2048});
+    append({1024});
+  }
+  Workload all = model;
+  all.full = true;
+  Forecaster part(model), whole(all);
+  for (const char* strategy : {"qsgd", "grandk", "powersgd", "gtopk:small=dense"}) {
+    const Forecast of_part = part.forecast(strategy, 4), of_whole = whole.forecast(strategy, 4);
+    EXPECT_GT(of_part.scale, 1) << strategy;
+    EXPECT_EQ(of_whole.scale, 1) << strategy;
+    EXPECT_NEAR(of_part.bytes_per_worker_step / of_whole.bytes_per_worker_step, 1, 0.03)
+        << strategy;
+  }
+  EXPECT_NEAR(figure(part.forecast("powersgd", 4), "compression"),
+              figure(whole.forecast("powersgd", 4), "compression"), 1);
+}
+
+TEST(Forecast, CountsWhatServersComputeAndSayOfTheWholeModel) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  const Forecast out = Forecaster(workload(4'000'000)).forecast("ps", 8);
+  ASSERT_GT(out.scale, 1);
+  EXPECT_GT(figure(out, "server_seconds"), 0);
+  EXPECT_GT(out.codec.count(), 0.5 * figure(out, "server_seconds"));
+  const double bytes = 8 * out.bytes_per_worker_step;
+  EXPECT_NEAR((figure(out, "bytes_up") + figure(out, "bytes_down")) / bytes, 1, 0.1);
+}
+
+TEST(Forecast, PassesOnWhatStrategiesWarnOf) {
+  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  const Forecast out = Forecaster(workload(4'000'000)).forecast("ps", 32);
+  ASSERT_EQ(out.notes.size(), 1u);
+  EXPECT_NE(out.notes[0].find("every step is dense"), std::string::npos) << out.notes[0];
+  EXPECT_THROW(Forecaster(workload(5'000'000'000)).forecast("gtopk", 4), ConfigError);
 }
 
 }  // namespace

@@ -28,9 +28,13 @@ constexpr std::string_view kExamples = R"(Examples:
   thinwire plan --numel 25M --step-time 350ms --network 10gbit,50us --workers 256,1024 \
                 --strategies "dense; gtopk; gtopk:density=0.01"   )";
 
+constexpr std::size_t kUsualBatch = 32;
+
 struct PlanFlags {
   std::string model, numel, step_time, network, strategies, workers = "4,8,16,32";
-  std::size_t batch = 32;
+  std::size_t batch = kUsualBatch;
+  bool has_batch = false;
+  bool full = false;
   bool json = false;
 };
 
@@ -67,7 +71,7 @@ std::vector<std::string> all_strategies() {
 }
 
 #ifdef THINWIRE_TRAINER
-std::size_t parameters_of(const std::string& model) { return trainer::parameters_of(model); }
+Layout layout_of(const std::string& model) { return trainer::layout_of(model); }
 
 void measure_step(PlanSetting& setting, const PlanFlags& flags, Progress& progress) {
   progress.stage(fmt::format("{}: computing steps of {} examples", flags.model, flags.batch));
@@ -78,7 +82,7 @@ void measure_step(PlanSetting& setting, const PlanFlags& flags, Progress& progre
 }
 #else
 constexpr std::string_view kNoModels = "this build has no libtorch, and so no models: give --numel";
-std::size_t parameters_of(const std::string& model) {
+Layout layout_of(const std::string& model) {
   throw ConfigError(fmt::format("--model {}: {} and --step-time", model, kNoModels));
 }
 void measure_step(PlanSetting&, const PlanFlags&, Progress&) {
@@ -99,6 +103,10 @@ PlanSetting read(const PlanFlags& flags) {
         "--numel needs --step-time, what computing a step takes on one worker, such as 350ms; with "
         "--model it can be measured here");
   }
+  if (flags.has_batch && !flags.step_time.empty()) {
+    throw ConfigError(
+        "--batch is of the step that is measured here; --step-time says what it takes");
+  }
   PlanSetting setting;
   setting.model = flags.model;
   setting.workers = parse_workers(flags.workers);
@@ -108,8 +116,9 @@ PlanSetting read(const PlanFlags& flags) {
   if (!flags.step_time.empty()) {
     setting.workload.step_time = parse_duration("--step-time", flags.step_time);
   }
-  setting.workload.numel =
-      flags.model.empty() ? parse_numel(flags.numel) : parameters_of(flags.model);
+  setting.workload.layout =
+      flags.model.empty() ? made_up_model(parse_numel(flags.numel)) : layout_of(flags.model);
+  setting.workload.full = flags.full;
   find_engine("sim");  // or it says that this build has none
   return setting;
 }
@@ -119,8 +128,14 @@ int plan(const PlanFlags& flags, Invocation& invocation) {
   PlanSetting setting = read(flags);
   std::vector<Forecast> forecasts;
   std::string last_reason;
+  int code = kOk;
   {
     Progress progress(io);
+    const auto leave_out = [&](const std::string& strategy, int workers, const char* reason) {
+      progress.clear();
+      last_reason = fmt::format("{}, {} workers: {}", strategy, workers, reason);
+      io.err << "left out: " << last_reason << '\n';
+    };
     if (flags.step_time.empty()) measure_step(setting, flags, progress);
     Forecaster forecaster(setting.workload);
     for (const std::string& strategy : setting.strategies) {
@@ -129,9 +144,11 @@ int plan(const PlanFlags& flags, Invocation& invocation) {
         try {
           forecasts.push_back(forecaster.forecast(strategy, workers));
         } catch (const ConfigError& reason) {
-          progress.clear();
-          last_reason = fmt::format("{}, {} workers: {}", strategy, workers, reason.what());
-          io.err << "left out: " << last_reason << '\n';
+          leave_out(strategy, workers, reason.what());
+          continue;
+        } catch (const std::exception& failure) {  // what is known by now is still worth a table
+          leave_out(strategy, workers, failure.what());
+          code = kRunFailed;
           continue;
         }
         if (!flags.json) continue;
@@ -140,9 +157,9 @@ int plan(const PlanFlags& flags, Invocation& invocation) {
       }
     }
   }
-  if (forecasts.empty()) throw ConfigError(last_reason);
-  if (!flags.json) print_plan(io, setting, forecasts);
-  return kOk;
+  if (forecasts.empty() && code == kOk) throw ConfigError(last_reason);
+  if (!flags.json && !forecasts.empty()) print_plan(io, setting, forecasts);
+  return code;
 }
 
 }  // namespace
@@ -159,9 +176,10 @@ void add_plan(CLI::App& root, Invocation& invocation) {
       ->add_option("--step-time", flags->step_time,
                    "what computing a step takes, such as 350ms (measured here)")
       ->type_name("T");
-  command->add_option("--batch", flags->batch, "examples per worker of the measured step (32)")
-      ->type_name("B")
-      ->check(whole_number(1, 1'000'000));
+  CLI::Option* const batch =
+      command->add_option("--batch", flags->batch, "examples per worker of the measured step (32)")
+          ->type_name("B")
+          ->check(whole_number(1, 1'000'000));
   command->add_option("--network", flags->network, "bandwidth and latency, such as 1gbit,0.1ms")
       ->type_name("BW,LAT");
   command->add_option("--workers", flags->workers, "a list (4,8,16,32)")->type_name("P,...");
@@ -169,8 +187,12 @@ void add_plan(CLI::App& root, Invocation& invocation) {
       ->add_option("--strategies", flags->strategies,
                    "separated by semicolons (all); see `thinwire list strategies`")
       ->type_name("SPEC;...");
+  command->add_flag("--full", flags->full,
+                    "simulate every parameter, to check what a part of them says (slow, and needs "
+                    "the memory of all workers)");
   command->add_flag("--json", flags->json, "a JSON line per strategy and number of workers");
-  command->callback([&invocation, flags] {
+  command->callback([&invocation, flags, batch] {
+    flags->has_batch = batch->count() > 0;
     invocation.action = [&invocation, flags] { return plan(*flags, invocation); };
   });
 }

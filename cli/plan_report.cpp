@@ -77,8 +77,9 @@ void print_table(Io& io, const PlanSetting& setting, const std::vector<Forecast>
 void print_heading(Io& io, const PlanSetting& setting) {
   const Workload& workload = setting.workload;
   io.out << bold(io, fmt::format("{}{} parameters, {} of computing per step, network {}",
-                                 setting.model.empty() ? "" : setting.model + ": ", workload.numel,
-                                 readable_time(workload.step_time), workload.network.str()))
+                                 setting.model.empty() ? "" : setting.model + ": ",
+                                 workload.layout.numel, readable_time(workload.step_time),
+                                 workload.network.str()))
          << '\n';
   if (setting.measured_batch == 0) return;
   io.out << fmt::format(
@@ -99,6 +100,32 @@ void print_rates(Io& io, const PlanSetting& setting, const std::vector<Forecast>
     }
     io.out << fmt::format("{} with {} workers: {}\n", each->strategy, each->workers,
                           fmt::join(figures, ", "));
+  }
+}
+
+// Many sizes often have the same to say.
+void print_notes(Io& io, const std::vector<Forecast>& forecasts) {
+  struct Said {
+    std::string_view strategy, note;
+    std::vector<int> workers;
+  };
+  std::vector<Said> all;
+  for (const Forecast& each : forecasts) {
+    for (const std::string& note : each.notes) {
+      const auto same = std::ranges::find_if(all, [&](const Said& said) {
+        return said.strategy == each.strategy && said.note == note;
+      });
+      if (same == all.end()) {
+        all.push_back({each.strategy, note, {each.workers}});
+      } else {
+        same->workers.push_back(each.workers);
+      }
+    }
+  }
+  if (!all.empty()) io.out << '\n' << bold(io, "To be borne in mind") << '\n';
+  for (const Said& said : all) {
+    io.out << fmt::format("{}, {} workers: {}\n", said.strategy, fmt::join(said.workers, ", "),
+                          said.note);
   }
 }
 
@@ -191,6 +218,7 @@ void print_plan(Io& io, const PlanSetting& setting, const std::vector<Forecast>&
                  "slower",
                  text});
   }
+  print_notes(io, forecasts);
   io.out << '\n' << bold(io, "Best choice, by time per step") << '\n';
   for (const std::string& line : plan_advice(setting, forecasts)) io.out << line << '\n';
   print_method(io, setting, forecasts);
@@ -205,7 +233,7 @@ void print_plan_json(Io& io, const PlanSetting& setting, const Forecast& forecas
       {"bytes_per_worker_step", forecast.bytes_per_worker_step},
       {"codec_seconds", forecast.codec.count()},
       {"wire_bound_seconds", forecast.wire_bound.count()},
-      {"numel", setting.workload.numel},
+      {"numel", setting.workload.layout.numel},
       {"step_time", setting.workload.step_time.count()},
       {"network", setting.workload.network.str()},
       {"scaled", is_scaled(forecast)},
@@ -214,6 +242,7 @@ void print_plan_json(Io& io, const PlanSetting& setting, const Forecast& forecas
   for (const Figure& figure : forecast.figures) {
     if (figure.group.empty()) line["detail"][figure.name] = figure.value();
   }
+  if (!forecast.notes.empty()) line["notes"] = forecast.notes;
   io.out << line.dump() << '\n' << std::flush;
 }
 

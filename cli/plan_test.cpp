@@ -42,6 +42,8 @@ TEST(Plan, RefusesWhatItCannotPlanForBeforeAnythingStarts) {
   expect_refused({"--model", "lenett", "--step-time", "1s", "--network", net}, "lenett");
   expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--batch", "0"},
                  "--batch");
+  expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--batch", "8"},
+                 "--batch");
   expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", "gtopc"},
                  "did you mean 'gtopk'");
   expect_refused(

@@ -1,6 +1,7 @@
 #include "cli/rehearsal.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/memory.h"
 #include "cli/synthetic.h"
@@ -13,8 +14,8 @@ namespace {
 // Far into a run, where every warm-up is over.
 constexpr std::uint64_t kFirstStep = 1'000'000;
 constexpr float kLearningRate = 0.01f;
-// Rows and columns of all layers together are then as many as those of ResNet-50.
-constexpr std::size_t kLayerSide = 512;
+// Four numbers with which workers at free pace tell each other how far they are.
+constexpr double kNewsBytes = 32;
 
 // Gradients as in the midst of training: a direction that all of them share, and what is special to
 // each. What workers share in one step decides which coordinates they pick together; what the steps
@@ -52,9 +53,13 @@ class TrainingGradients {
 // How far a worker is.
 struct Mark {
   Seconds time{0};
-  double sent = 0, received = 0;
-  Seconds codec{0};
+  double sent = 0, received = 0;  // bytes
+  double told = 0;                // what grows whenever the model, or what became of it, is told
+  double news = 0;                // bytes of messages that are not about the model
+  double coded = 0;               // blocks of letters in few bits that came
+  Seconds codec{0}, served{0};
 };
+using Marks = std::span<const Mark>;
 
 class Performance {
  public:
@@ -63,9 +68,9 @@ class Performance {
         gradients_(gradients),
         strategy_(make_strategy(plan.strategy)),
         serves_(wire.rank() < strategy_->first_worker(wire.size())),
-        layout_(layered(plan.numel, kLayerSide)),
-        grads_(plan.numel),
-        context_{kFirstStep, {{}, grads_, layout_}, wire, stats_} {
+        grads_(plan.layout.numel),
+        context_{kFirstStep, {{}, grads_, plan.layout}, wire, stats_} {
+    context_.run.measure_codec = true;
     if (strategy_->pace() == Pace::lockstep) return;  // it exchanges gradients alone
     params_.assign(gradients.parameters().begin(), gradients.parameters().end());
     context_.model.params = params_;
@@ -73,13 +78,14 @@ class Performance {
     context_.learning_rate = kLearningRate;
   }
 
-  // A mark before the first step and one after each.
-  std::vector<Mark> perform() {
+  // A mark before the first step and one after each. What the strategy says about the gradients of
+  // later steps would be about made-up ones.
+  std::vector<Mark> perform(const LogSink& log) {
+    context_.log = &log;
     strategy_->begin(context_);
+    context_.log = nullptr;
     std::vector<Mark> marks = {mark()};
-    const int charged_end = plan_.warmup + plan_.charged;
-    for (int step = 0; step < charged_end + plan_.counted; ++step) {
-      context_.run.charge_codec = step >= plan_.warmup && step < charged_end;
+    for (int step = 0; step < plan_.warmup + plan_.counted; ++step) {
       take_step();
       marks.push_back(mark());
     }
@@ -108,17 +114,31 @@ class Performance {
     ++context_.step;
   }
 
+  // Workers at free pace tell each other how far they are in every step, which is not their models:
+  // of these they have figures.
   Mark mark() const {
     const Traffic& traffic = context_.wire.traffic();
-    return {context_.wire.now(), static_cast<double>(traffic.bytes_sent),
-            static_cast<double>(traffic.bytes_received), stats_.codec};
+    Mark out{context_.wire.now(), static_cast<double>(traffic.bytes_sent),
+             static_cast<double>(traffic.bytes_received)};
+    out.told = out.sent;
+    out.codec = stats_.codec;
+    const std::vector<Figure> figures = strategy_->figures();
+    if (const Figure* found = find_figure(figures, "rounds")) out.told = found->amount;
+    if (const Figure* found = find_figure(figures, "messages_per_worker_step")) {
+      out.told = found->amount;
+      out.news = kNewsBytes * (static_cast<double>(traffic.messages_sent) - out.told);
+    }
+    if (const Figure* found = find_figure(figures, "blocks_out_of_range")) out.coded = found->of;
+    if (const Figure* found = find_figure(figures, "server_seconds")) {
+      out.served = Seconds(found->amount);
+    }
+    return out;
   }
 
   const Rehearsal& plan_;
   const TrainingGradients& gradients_;
   std::unique_ptr<Strategy> strategy_;
   bool serves_;  // and trains on nothing
-  Layout layout_;
   std::vector<float> grads_, params_;
   Stats stats_;
   StepContext context_;
@@ -128,52 +148,98 @@ struct Telling {
   int times = 0;
   std::size_t first = 0, last = 0;  // marks after which something had been told
 };
-Telling telling(std::span<const Mark> marks) {
+Telling telling(Marks marks) {
   Telling out;
   for (std::size_t i = 1; i < marks.size(); ++i) {
-    if (marks[i].sent <= marks[i - 1].sent) continue;
+    if (marks[i].told <= marks[i - 1].told) continue;
     if (out.times++ == 0) out.first = i;
     out.last = i;
   }
   return out;
 }
 
-// Adds one worker to the means. Of one that tells something only now and then, what lies between
-// the first and the last time counts: whole intervals.
-void add_counted(std::span<const Mark> marks, int workers, Rehearsed& out) {
-  const Telling told = telling(marks);
-  out.exchanges = out.exchanges < 0 ? told.times : std::min(out.exchanges, told.times);
-  const bool now_and_then =
-      told.times > 1 && static_cast<std::size_t>(told.times) + 1 < marks.size();
-  if (now_and_then) marks = marks.subspan(told.first, told.last - told.first + 1);
-  const auto steps = static_cast<double>(marks.size() - 1);
-  const double sent = (marks.back().sent - marks.front().sent) / steps;
-  const double received = (marks.back().received - marks.front().received) / steps;
-  out.step += (marks.back().time - marks.front().time) / steps / workers;
-  out.bytes_sent += sent / workers;
-  out.busiest_bytes = std::max({out.busiest_bytes, sent, received});
-}
+// Of workers that tell something only now and then, what lies between the first and the last time
+// counts: whole intervals.
+class Tally {
+ public:
+  void add(Marks marks) {
+    const Telling told = telling(marks);
+    exchanges_ = exchanges_ < 0 ? told.times : std::min(exchanges_, told.times);
+    const bool now_and_then =
+        told.times > 1 && static_cast<std::size_t>(told.times) + 1 < marks.size();
+    if (now_and_then) marks = marks.subspan(told.first, told.last - told.first + 1);
+    const auto steps = static_cast<double>(marks.size() - 1);
+    const double sent = marks.back().sent - marks.front().sent;
+    const double received = marks.back().received - marks.front().received;
+    steps_ += steps;
+    time_ += marks.back().time - marks.front().time;
+    sent_ += sent;
+    news_ += marks.back().news - marks.front().news;
+    busiest_ = std::max({busiest_, sent / steps, received / steps});
+  }
 
-// Of each worker what a charged step took. In lockstep all steps are alike, and the shortest is the
-// one that the machine disturbed least; else a few steps may do the work of many.
-double codec_of(std::span<const Mark> marks, Pace pace) {
+  void report(Rehearsed& out) const {
+    out.step = time_ / steps_;
+    out.bytes_sent = sent_ / steps_;
+    out.news_bytes = news_ / steps_;
+    out.busiest_bytes = busiest_;
+    out.exchanges = exchanges_;
+  }
+
+ private:
+  int exchanges_ = -1;
+  double steps_ = 0, sent_ = 0, news_ = 0, busiest_ = 0;
+  Seconds time_{0};
+};
+
+// What a step took of a time that is measured. In lockstep all steps are alike, and the shortest is
+// the one that the machine disturbed least; else a few steps may do the work of many.
+double per_step(Marks marks, Seconds Mark::*field, Pace pace) {
   const auto steps = static_cast<double>(marks.size() - 1);
-  if (pace != Pace::lockstep) return (marks.back().codec - marks.front().codec).count() / steps;
-  Seconds shortest = marks[1].codec - marks[0].codec;
+  if (pace != Pace::lockstep) return (marks.back().*field - marks.front().*field).count() / steps;
+  Seconds shortest = marks[1].*field - marks[0].*field;
   for (std::size_t i = 2; i < marks.size(); ++i) {
-    shortest = std::min(shortest, marks[i].codec - marks[i - 1].codec);
+    shortest = std::min(shortest, marks[i].*field - marks[i - 1].*field);
   }
   return shortest.count();
 }
 
+void evaluate(const std::vector<std::vector<Mark>>& marks, const Rehearsal& plan, Rehearsed& out) {
+  const auto strategy = make_strategy(plan.strategy);
+  const auto first_worker = static_cast<std::size_t>(strategy->first_worker(plan.workers));
+  Tally tally;
+  std::vector<double> codec;
+  double served = 0;
+  double last = 0, before = 0;  // what all sent in the last steps
+  out.coded = true;
+  for (std::size_t rank = 0; rank < marks.size(); ++rank) {
+    const Marks counted = Marks(marks[rank]).subspan(static_cast<std::size_t>(plan.warmup));
+    tally.add(counted);
+    const Marks all(marks[rank]);
+    last += all[all.size() - 1].sent - all[all.size() - 2].sent;
+    if (all.size() > 2) before += all[all.size() - 2].sent - all[all.size() - 3].sent;
+    out.coded = out.coded && counted.front().coded > 0;
+    if (rank >= first_worker) codec.push_back(per_step(counted, &Mark::codec, strategy->pace()));
+    served = std::max(served, per_step(counted, &Mark::served, strategy->pace()));
+  }
+  tally.report(out);
+  if (before > 0) out.change = std::abs(last / before - 1);
+  out.codec = Seconds(summarize(std::move(codec)).median + served);
+}
+
 }  // namespace
 
+const Figure* find_figure(const std::vector<Figure>& figures, std::string_view name) {
+  const auto found = std::ranges::find(figures, name, &Figure::name);
+  return found == figures.end() ? nullptr : &*found;
+}
+
 Rehearsed rehearse(const Rehearsal& plan) {
-  const auto strategy = make_strategy(plan.strategy);
-  const bool lockstep = strategy->pace() == Pace::lockstep;
-  const TrainingGradients gradients(plan.numel, lockstep ? kOfWorkers : kOfSteps);
+  const bool lockstep = make_strategy(plan.strategy)->pace() == Pace::lockstep;
+  const TrainingGradients gradients(plan.layout.numel, lockstep ? kOfWorkers : kOfSteps);
   std::vector<std::vector<Mark>> marks(static_cast<std::size_t>(plan.workers));
   Rehearsed out;
+  const LogSink log = [&out](LogLevel, std::string_view text) { out.warnings.emplace_back(text); };
   JoinOptions options;
   options.size = plan.workers;
   options.network = plan.network;
@@ -181,26 +247,12 @@ Rehearsed rehearse(const Rehearsal& plan) {
   options.timeout = Transport::kLongestTimeout;  // nobody is late, however slow the network is
   run_workers("sim", options, [&](Transport& wire) {
     Performance performance(wire, plan, gradients);
-    marks[static_cast<std::size_t>(wire.rank())] = performance.perform();
+    marks[static_cast<std::size_t>(wire.rank())] = performance.perform(log);
     std::vector<Figure> figures = performance.figures();
     if (wire.rank() == 0) out.figures = std::move(figures);
   });
-
   give_memory_back();
-
-  const auto first_worker = static_cast<std::size_t>(strategy->first_worker(plan.workers));
-  const auto warm = static_cast<std::size_t>(plan.warmup);
-  const auto charged = static_cast<std::size_t>(plan.charged);
-  std::vector<double> codec;
-  out.exchanges = -1;
-  for (std::size_t rank = 0; rank < marks.size(); ++rank) {
-    const std::span<const Mark> all(marks[rank]);
-    if (charged > 0 && rank >= first_worker) {
-      codec.push_back(codec_of(all.subspan(warm, charged + 1), strategy->pace()));
-    }
-    if (plan.counted > 0) add_counted(all.subspan(warm + charged), plan.workers, out);
-  }
-  if (charged > 0) out.codec = Seconds(summarize(std::move(codec)).median);
+  evaluate(marks, plan, out);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/network.h"
@@ -13,14 +14,13 @@ namespace thinwire::cli {
 struct Rehearsal {
   std::string strategy;  // a spec
   int workers = 2;
-  std::size_t numel = 0;
+  Layout layout;
   Network network;
   Seconds computing{0};  // of a worker between two exchanges
   double scale = 1;      // each parameter stands for so many, on the wire
-  // Steps in this order. Those that count come last; the strategy's own computing takes no time in
-  // them, so that what they take is a function of the rehearsal alone.
+  // Steps; those that count come last. The strategy's own computing takes no time in them, so that
+  // what they take is a function of the rehearsal alone.
   int warmup = 1;
-  int charged = 0;  // to measure the strategy's own computing
   int counted = 0;
 };
 
@@ -28,12 +28,22 @@ struct Rehearsed {
   // Of the steps that count, means over the workers.
   Seconds step{0};  // virtual
   double bytes_sent = 0;
+  double news_bytes = 0;     // of them, what would be no more with a larger model
   double busiest_bytes = 0;  // that the worker with most of them sends or receives
-  // Steps that count in which the worker that told least told something.
+  double change = 0;         // of what all sent, from the step before the last to the last
+  // Steps that count in which the worker that told least told something of its model.
   int exchanges = 0;
-  Seconds codec{0};             // of a charged step on the median worker, CPU time
-  std::vector<Figure> figures;  // over all workers
+  // Whether letters in few bits had come to every worker before the steps that count.
+  bool coded = false;
+  // The strategy's own computing in a step, CPU time: of the median worker, and of the busiest
+  // server, for which all of them wait.
+  Seconds codec{0};
+  std::vector<Figure> figures;        // over all workers
+  std::vector<std::string> warnings;  // of what was asked for and will not happen
 };
+
+// The figure of that name; null if the strategy has none.
+const Figure* find_figure(const std::vector<Figure>& figures, std::string_view name);
 
 // ConfigError if the strategy cannot work with so many workers.
 Rehearsed rehearse(const Rehearsal& plan);

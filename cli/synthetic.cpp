@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "thinwire/random.h"
 
@@ -25,19 +26,72 @@ std::array<std::uint32_t, 4> block_of(std::uint64_t seed, int rep, int rank, std
   return philox(seed, step, block, Purpose::bench);
 }
 
+void append(Layout& to, std::vector<std::size_t> shape) {
+  TensorSlot tensor{fmt::format("layer{}", to.tensors.size()), to.numel, std::move(shape)};
+  if (tensor.numel() == 0) return;
+  to.numel += tensor.numel();
+  to.tensors.push_back(std::move(tensor));
+}
+
+// What no strategy compresses by its shape.
+bool is_small(const TensorSlot& tensor) {
+  constexpr std::size_t kLeastElements = 1024;
+  return tensor.shape.size() <= 1 || tensor.numel() < kLeastElements;
+}
+
+std::size_t at_least_one(double count) { return static_cast<std::size_t>(std::max(1.0, count)); }
+
 }  // namespace
 
 Layout layered(std::size_t numel, std::size_t side) {
   Layout out;
-  const auto append = [&](std::vector<std::size_t> shape) {
-    TensorSlot tensor{fmt::format("layer{}", out.tensors.size()), out.numel, std::move(shape)};
-    if (tensor.numel() == 0) return;
-    out.numel += tensor.numel();
-    out.tensors.push_back(std::move(tensor));
-  };
-  while (numel - out.numel >= side * side) append({side, side});
-  append({(numel - out.numel) / side, side});
-  append({numel - out.numel});
+  while (numel - out.numel >= side * side) append(out, {side, side});
+  append(out, {(numel - out.numel) / side, side});
+  append(out, {numel - out.numel});
+  return out;
+}
+
+// n matrices of r rows and c columns have n r rows, n c columns and n r c elements.
+Makeup makeup_of(const Layout& model) {
+  double elements = 0, rows = 0, columns = 0, beside = 0;
+  for (const TensorSlot& tensor : model.tensors) {
+    const auto numel = static_cast<double>(tensor.numel());
+    if (is_small(tensor)) {
+      beside += numel;
+      continue;
+    }
+    elements += numel;
+    rows += static_cast<double>(tensor.shape[0]);
+    columns += numel / static_cast<double>(tensor.shape[0]);
+  }
+  if (elements == 0) return {1, at_least_one(beside), 0};
+  const double matrices = rows * columns / elements;
+  return {at_least_one(std::round(elements / columns)), at_least_one(std::round(elements / rows)),
+          beside / matrices};
+}
+
+Makeup limited(const Makeup& makeup, std::size_t most) {
+  const double share = static_cast<double>(most) / makeup.numel();
+  if (share >= 1) return makeup;
+  Makeup out = makeup;
+  out.rows = at_least_one(std::sqrt(share) * static_cast<double>(makeup.rows));
+  out.columns = at_least_one(share * static_cast<double>(makeup.matrix_numel()) /
+                             static_cast<double>(out.rows));
+  out.beside *=
+      static_cast<double>(out.matrix_numel()) / static_cast<double>(makeup.matrix_numel());
+  return out;
+}
+
+Layout reduced(const Makeup& makeup, std::size_t numel) {
+  constexpr std::size_t kLongestVector = 4096;  // longer ones might no longer be small
+  const std::size_t matrices =
+      at_least_one(std::round(static_cast<double>(numel) / makeup.numel()));
+  Layout out;
+  for (std::size_t i = 0; i < matrices; ++i) append(out, {makeup.rows, makeup.columns});
+  auto beside = static_cast<std::size_t>(static_cast<double>(matrices) * makeup.beside);
+  for (; beside > 0; beside -= std::min(beside, kLongestVector)) {
+    append(out, {std::min(beside, kLongestVector)});
+  }
   return out;
 }
 

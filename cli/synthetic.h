@@ -10,6 +10,23 @@ namespace thinwire::cli {
 // Square layers, one with what is left of the rows, and a bias.
 Layout layered(std::size_t numel, std::size_t side);
 
+// What a smaller model has to share with a larger one: strategies treat matrices by their rows and
+// columns, and vectors and other small tensors apart.
+struct Makeup {
+  // A matrix such that so many equal ones have the elements, rows and columns of all.
+  std::size_t rows = 1, columns = 1;
+  double beside = 0;  // elements of small tensors, for each matrix
+
+  std::size_t matrix_numel() const noexcept { return rows * columns; }
+  double numel() const noexcept { return static_cast<double>(matrix_numel()) + beside; }
+};
+Makeup makeup_of(const Layout& model);
+
+// About that many parameters, made up like that, in whole matrices.
+Layout reduced(const Makeup& makeup, std::size_t numel);
+// The same makeup with matrices cut down, if need be, to at most so many parameters each.
+Makeup limited(const Makeup& makeup, std::size_t most);
+
 // Gradients are multiples of 2^-11 in (-1, 1): the sum of up to this many is exact in any order.
 inline constexpr int kMostExactWorkers = 1 << 12;
 

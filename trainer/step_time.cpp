@@ -77,13 +77,9 @@ class Bench {
 
 }  // namespace
 
-std::size_t parameters_of(std::string_view model) {
+Layout layout_of(std::string_view model) {
   const auto network = make_network(model, published_shape(model), kSeed);
-  std::size_t out = 0;
-  for (const torch::Tensor& tensor : network->parameters()) {
-    out += static_cast<std::size_t>(tensor.numel());
-  }
-  return out;
+  return FlatModel(*network).layout();
 }
 
 StepTime measure_step(std::string_view model, std::size_t batch) {

@@ -1,14 +1,15 @@
-// What a model costs before there is any data: its size, and the time that computing a step takes.
+// What a model costs before there is any data: its tensors, and the time that computing a step
+// takes.
 #pragma once
 
 #include <string_view>
 
-#include "thinwire/buffer.h"
+#include "thinwire/model.h"
 
 namespace thinwire::trainer {
 
 // Of the model in its published form. ConfigError for an unknown name, with the closest.
-std::size_t parameters_of(std::string_view model);
+Layout layout_of(std::string_view model);
 
 struct StepTime {
   Seconds seconds{0};              // of a step with the batch asked for

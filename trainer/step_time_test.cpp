@@ -8,10 +8,10 @@ namespace thinwire::trainer {
 namespace {
 
 TEST(StepTime, KnowsTheSizeOfPublishedModels) {
-  EXPECT_EQ(parameters_of("lenet"), 431'080u);
-  EXPECT_EQ(parameters_of("resnet20"), 269'722u);
-  EXPECT_EQ(parameters_of("lstm"), 4'653'200u);
-  EXPECT_THROW(parameters_of("lenett"), ConfigError);
+  EXPECT_EQ(layout_of("lenet").numel, 431'080u);
+  EXPECT_EQ(layout_of("resnet20").numel, 269'722u);
+  EXPECT_EQ(layout_of("lstm").numel, 4'653'200u);
+  EXPECT_THROW(layout_of("lenett"), ConfigError);
 }
 
 TEST(StepTime, IsMeasuredForImagesAndSequences) {

@@ -41,6 +41,9 @@ struct RunPlan {
   // In simulated time the strategy's own computing is free unless it is charged as measured, which
   // makes the times realistic and no longer the same in every run.
   bool charge_codec = false;
+  // There, it counts as codec time (and not as the wire's) but takes none: times are as if it were
+  // free, and what it takes is known.
+  bool measure_codec = false;
 };
 
 struct StepContext {

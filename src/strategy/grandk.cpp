@@ -43,9 +43,10 @@ class GRandK final : public Strategy {
   void begin(StepContext& context) override {
     if (context.wire.size() == 1) return;
     const Layout& layout = context.model.layout;
-    if (layout.numel > std::size_t{1} << 32) {
+    const std::size_t numel = context.wire.weighed(layout.numel);
+    if (numel > std::size_t{1} << 32) {
       throw ConfigError(
-          fmt::format("grandk numbers up to 2^32 parameters; the model has {}", layout.numel));
+          fmt::format("grandk numbers up to 2^32 parameters; the model has {}", numel));
     }
     small_.find(layout, is_tiny);
     find_large(layout);
@@ -82,10 +83,7 @@ class GRandK final : public Strategy {
     if (gradient_norm > 0) context.stats.residual_ratio = norm(residual_) / gradient_norm;
   }
 
-  std::vector<Figure> figures() const override {
-    if (!mean_.many_scales()) return {};
-    return {{"fine_share", mean_.fine(), mean_.elements()}};
-  }
+  std::vector<Figure> figures() const override { return mean_.figures(); }
 
   void save(Payload& out) const override {
     ByteWriter writer(out);

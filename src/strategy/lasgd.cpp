@@ -184,8 +184,11 @@ class LaSgd final : public Strategy {
 
   // One round, in the background.
   void average(Transport& lane) {
-    for (std::size_t begin = 0; begin < numel_; begin += kPart) {
-      snapshot_.resize(std::min(kPart, numel_ - begin));
+    // Where a byte stands for several, as many parts as the whole model has.
+    const auto part = static_cast<std::size_t>(
+        std::max(1.0, static_cast<double>(kPart) / lane.runtime().byte_weight()));
+    for (std::size_t begin = 0; begin < numel_; begin += part) {
+      snapshot_.resize(std::min(part, numel_ - begin));
       ledger_.snapshot(begin, snapshot_);
       mean_ = snapshot_;
       if (!allreduce_mean(lane, mean_)) {

@@ -15,8 +15,8 @@ inline Seconds thread_time() {
   return Seconds(static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
 }
 
-// Runs `work` and adds its time to stats.codec. In simulated time it is free, or charged as
-// measured if the run says so.
+// Runs `work` and adds its time to stats.codec. In simulated time it is free, or measured, or
+// charged as measured, as the run says.
 template <class Work>
 void timed_codec(StepContext& context, Work work) {
   Transport& wire = context.wire;
@@ -27,10 +27,10 @@ void timed_codec(StepContext& context, Work work) {
   }
   const Seconds start = thread_time();
   work();
-  if (!context.run.charge_codec) return;
+  if (!context.run.charge_codec && !context.run.measure_codec) return;
   const Seconds took = thread_time() - start;
   context.stats.codec += took;
-  wire.sleep(took);
+  if (context.run.charge_codec) wire.sleep(took);
 }
 
 // Runs a part of an exchange; its time, without that of timed_codec inside, is the wire's.

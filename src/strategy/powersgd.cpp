@@ -84,7 +84,7 @@ void PowerSgd::begin(StepContext& context) {
   }
   scratch_.resize(longest);
   const auto bytes = [&](std::size_t numel) {
-    return static_cast<double>(allreduce_bytes(numel, wire.rank(), wire.size()));
+    return static_cast<double>(allreduce_bytes(wire.weighed(numel), wire.rank(), wire.size()));
   };
   counts_.dense_bytes = bytes(layout.numel);
   counts_.bytes = bytes(first_.size()) + bytes(mean_.size());

@@ -109,8 +109,8 @@ class ParameterServer final : public SparseStrategy {
   }
 
  private:
-  bool has_many(std::size_t k) const {
-    return k >= kFewestPerShard * static_cast<std::size_t>(servers_.count);
+  bool has_many(const Transport& wire, std::size_t k) const {
+    return wire.weighed(k) >= kFewestPerShard * static_cast<std::size_t>(servers_.count);
   }
 
   // What was asked for and will not happen.
@@ -118,17 +118,18 @@ class ParameterServer final : public SparseStrategy {
     if (context.wire.rank() != 0) return;
     const std::size_t numel = context.model.layout.numel;
     const auto k = static_cast<std::size_t>(density() * static_cast<double>(numel));
-    if (k < numel && is_dense_shorter(numel, k, context.wire.size())) {
+    if (k < numel && is_dense_shorter(context.wire, numel, k)) {
       context.warn(fmt::format(
           "{} server(s) would send more to {} ranks than a dense all-reduce takes: every step is "
           "dense. Use servers={}, a lower density, or keep=1",
           servers_.count, context.wire.size(), context.wire.size()));
-    } else if (memory_.metric() != Metric::magnitude && !has_many(k)) {
+    } else if (memory_.metric() != Metric::magnitude && !has_many(context.wire, k)) {
       context.warn(fmt::format(
           "density {:g} of {} parameters is {} coordinates on {} shard(s): below {} per shard the "
           "union is not shrunk, and workers select by magnitude alone. Raise density, or use fewer "
           "servers",
-          density(), numel, k, servers_.count, kFewestPerShard));
+          density(), context.wire.weighed(numel), context.wire.weighed(k), servers_.count,
+          kFewestPerShard));
     }
   }
 
@@ -143,7 +144,7 @@ class ParameterServer final : public SparseStrategy {
 
   void pick(const StepContext& context, const Accumulation& accumulation, std::size_t k,
             Sparse& picks) override {
-    if (!has_many(k)) return selection_.select_largest(accumulation, k, picks);
+    if (!has_many(context.wire, k)) return selection_.select_largest(accumulation, k, picks);
     selection_.select(accumulation, k, memory_, preference_at(context.step, context.run),
                       context.step, picks);
   }
@@ -160,7 +161,7 @@ class ParameterServer final : public SparseStrategy {
     plan.first_worker = first_worker(ranks);
     plan.values = format().values;
     proposals_.clear();
-    if (memory_.metric() == Metric::leader && has_many(k)) {
+    if (memory_.metric() == Metric::leader && has_many(context.wire, k)) {
       const auto turn = static_cast<int>(step_ % static_cast<std::uint64_t>(workers_));
       plan.proposer = plan.first_worker + turn;
       if (plan.proposer == context.wire.rank()) {

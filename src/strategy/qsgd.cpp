@@ -39,8 +39,7 @@ class Qsgd final : public Strategy {
   }
 
   std::vector<Figure> figures() const override {
-    if (!mean_.many_scales()) return {};
-    return {{"fine_share", mean_.fine(), mean_.elements()}};
+    return mean_.figures();
   }
 
  private:

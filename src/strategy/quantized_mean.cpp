@@ -154,7 +154,15 @@ void QuantizedMean::exchange(StepContext& context, MutFloats values, MutFloats m
   }
   if (many_scales()) agree_on_scales(context);
   if (words_are_cheaper()) return exchange_words(context);
+  dealt_ = static_cast<double>(context.wire.weighed(tiles()));
   timed_wire(context, [&] { two_hop_.run(context.wire, count_pieces(), *this); });
+}
+
+std::vector<Figure> QuantizedMean::figures() const {
+  std::vector<Figure> out;
+  if (many_scales()) out.push_back({"fine_share", fine_, elements_});
+  out.push_back({"blocks_per_worker", dealt_, static_cast<double>(workers_)});
+  return out;
 }
 
 // --- Few values: sums of whole words, in lanes wide enough for the sums.

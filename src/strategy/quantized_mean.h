@@ -33,12 +33,13 @@ class QuantizedMean : private TwoHop {
   // dithered.
   void exchange(StepContext& context, MutFloats values, MutFloats mean, Rounding rounding);
 
-  // Of all elements so far but the absent ones, how many were told in a finer scale than the first.
-  double fine() const noexcept { return fine_; }
-  double elements() const noexcept { return elements_; }
-  bool many_scales() const noexcept { return quantization_.bits.size() > 1; }
+  // With several scales `fine_share`, of all elements so far but the absent ones how many were told
+  // in a finer scale than the first; `blocks_per_worker`, what each of them adds up, 0 if words
+  // were added along the way.
+  std::vector<Figure> figures() const;
 
  private:
+  bool many_scales() const noexcept { return quantization_.bits.size() > 1; }
   std::size_t tiles() const noexcept {
     return (values_.size() + kernel::kTile - 1) / kernel::kTile;
   }
@@ -81,6 +82,7 @@ class QuantizedMean : private TwoHop {
   TwoHopExchange two_hop_;
   // Of the run:
   double fine_ = 0, elements_ = 0;
+  double dealt_ = 0;  // tiles of the last exchange in two hops
 };
 
 }  // namespace thinwire

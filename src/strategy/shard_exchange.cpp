@@ -140,7 +140,7 @@ void ShardExchange::talk(Transport& wire) {
     receives_.push_back(down_->post_recv(server, kAggregateTag, incoming_[shard], Fit::at_most));
     if (!contributes()) continue;
     sends_.push_back(up_->post_send(server, kPushTag, outgoing_[shard]));
-    tally_.bytes_up += static_cast<double>(outgoing_[shard].size());
+    tally_.bytes_up += static_cast<double>(wire.weighed(outgoing_[shard].size()));
   }
   for (const Pending& each : sends_) up_->wait(each);
   for (const Pending& each : receives_) {
@@ -165,7 +165,7 @@ void ShardExchange::decode_aggregates(const Transport& wire) {
     }
     if (!own) continue;
     ++tally_.forms[static_cast<std::size_t>(server_->form())];
-    tally_.bytes_down += static_cast<double>(message.size()) * (wire.size() - 1);
+    tally_.bytes_down += static_cast<double>(wire.weighed(message.size())) * (wire.size() - 1);
   }
 }
 

@@ -15,6 +15,7 @@ namespace thinwire {
 namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
+constexpr std::size_t kMostParameters = std::size_t{1} << 32;
 
 // The fewest bytes that `count` entries of any indices take, their values as they are.
 double entropy_bytes(const SparseFormat& format, std::size_t numel, std::size_t count) {
@@ -51,9 +52,9 @@ Descent SparseStrategy::remaining(const Descent& asked, int workers) const {
 
 void SparseStrategy::begin(StepContext& context) {
   const Layout& layout = context.model.layout;
-  if (layout.numel > std::size_t{1} << 32) {
-    throw ConfigError(fmt::format(
-        "sparse strategies number up to 2^32 parameters; the model has {}", layout.numel));
+  if (const std::size_t numel = context.wire.weighed(layout.numel); numel > kMostParameters) {
+    throw ConfigError(
+        fmt::format("sparse strategies number up to 2^32 parameters; the model has {}", numel));
   }
   if (context.wire.size() == 1) return;
   warn_if_few_changes(context);
@@ -93,7 +94,7 @@ void SparseStrategy::after_backward(StepContext& context) {
   const Descent own = own_part(context.run.descent);
   if (small_dense_) small_.take(model, residual_, own.weight_decay);
   const std::size_t k = density_.count(model.layout.numel, context.step, context.run);
-  const bool dense = is_dense_shorter(model.layout.numel, k, context.wire.size());
+  const bool dense = is_dense_shorter(context.wire, model.layout.numel, k);
   timed_codec(context, [&] {
     if (!contributes(context.wire)) {
       picks_.clear();
@@ -177,9 +178,12 @@ bool SparseStrategy::agree_finite(StepContext& context) {
 }
 
 // By what the messages hold on average, which is the same number on every rank.
-bool SparseStrategy::is_dense_shorter(std::size_t numel, std::size_t k, int ranks) const {
+bool SparseStrategy::is_dense_shorter(const Transport& wire, std::size_t numel,
+                                      std::size_t k) const {
   if (k == numel) return true;
-  return busiest_bytes(numel, k, ranks) >= static_cast<double>(allreduce_bytes(numel, 0, ranks));
+  const std::size_t all = wire.weighed(numel);
+  const auto dense = static_cast<double>(allreduce_bytes(all, 0, wire.size()));
+  return busiest_bytes(all, wire.weighed(k), wire.size()) >= dense;
 }
 
 double SparseStrategy::message_bytes(std::size_t numel, std::size_t k) const {

@@ -60,7 +60,7 @@ class SparseStrategy : public Strategy {
   // How long a message with k of numel entries is, on average.
   double message_bytes(std::size_t numel, std::size_t k) const;
   // Whether a step with k of numel entries is exchanged dense instead.
-  bool is_dense_shorter(std::size_t numel, std::size_t k, int ranks) const;
+  bool is_dense_shorter(const Transport& wire, std::size_t numel, std::size_t k) const;
   MutFloats residual() noexcept { return residual_; }
   // A coordinate that was sent loses its momentum (factor masking).
   void sent(std::uint32_t index) noexcept {

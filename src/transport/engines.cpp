@@ -1,6 +1,7 @@
 #include "thinwire/engines.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "thinwire/spec.h"
 
@@ -47,6 +48,15 @@ void run_workers(std::string_view name, const JoinOptions& options, const Worker
   if (options.rank < 0 || options.rank >= options.size) {
     throw ConfigError("rank " + std::to_string(options.rank) + " does not exist among " +
                       std::to_string(options.size) + " workers (ranks start at 0)");
+  }
+  if (!(options.byte_weight > 0) || !std::isfinite(options.byte_weight)) {
+    throw ConfigError("a byte must stand for more than 0 bytes, not for " +
+                      std::to_string(options.byte_weight));
+  }
+  if (options.byte_weight != 1 && name != "sim") {
+    throw ConfigError("transport '" + std::string(name) +
+                      "' carries real bytes: only on sim can a byte stand for " +
+                      std::to_string(options.byte_weight));
   }
   if (!options.fault.empty()) check_fault(options.fault, options.size);
   const bool shape = options.network.has_value() && name != "sim";

@@ -275,6 +275,11 @@ TEST(Threads, RefusesGroupsThatCannotBe) {
   JoinOptions outside = group(2);
   outside.rank = 2;
   EXPECT_THROW(run_workers("threads", outside, nothing), ConfigError);
+  for (const double weight : {0.0, -1.0, 2.0}) {  // only simulated bytes stand for several
+    JoinOptions heavy = group(2);
+    heavy.byte_weight = weight;
+    EXPECT_THROW(run_workers("threads", heavy, nothing), ConfigError) << weight;
+  }
   JoinOptions endless = group(2);
   endless.timeout = Seconds(INFINITY);
   EXPECT_THROW(run_workers("threads", endless, nothing), ConfigError);
