@@ -23,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kSaveEvery = 10;
 constexpr Seconds kPatience{600};       // for a busy machine to start, and to resume
+constexpr Seconds kStart{6};            // for a process to load its libraries before it joins
 constexpr Seconds kNextCheckpoint{24};  // for the workers to come to it
 constexpr std::chrono::milliseconds kGlance{2};
 
@@ -183,7 +184,7 @@ class Trial {
   void watch(ChildProcess& run, Clock::time_point start) {
     const Ranks others = survivors();
     // Processes that are still starting join later; a full disk is noticed at the next checkpoint.
-    const Seconds deadline = joining()                    ? kJoinTimeout
+    const Seconds deadline = joining()                    ? kStart + kJoinTimeout
                              : fault().kind == Kind::full ? kNextCheckpoint
                                                           : kTimeout;
     const Seconds limit = deadline + kMargin;
