@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -157,6 +158,58 @@ TEST_F(BadTraining, Files) {
       {{"--resume"}, "--resume needs --out"},
       {{"--resume", "--out", directory}, "there is no checkpoint of rank 0 in " + directory},
   });
+}
+
+// Permissions bind everybody but root: a test that runs as root is somebody else for a while.
+class AsNobody {
+ public:
+  AsNobody() {
+    if (geteuid() != 0) return;
+    changed_ = setresuid(kNobody, kNobody, 0) == 0;
+    EXPECT_TRUE(changed_);
+  }
+  ~AsNobody() {
+    if (changed_ && setresuid(0, 0, 0) != 0) std::abort();
+  }
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+
+  bool changed_ = false;
+};
+
+TEST_F(BadTraining, FilesThatMayNotBeRead) {
+  const fs::path closed = directory_ / "closed \u00fc", secret = directory_ / "secret";
+  fs::create_directories(closed / "inner");
+  std::ofstream(secret) << std::string(100'000, 'x');
+  fs::create_symlink(directory_ / "loop", directory_ / "loop");
+  fs::permissions(closed, fs::perms::none);
+  fs::permissions(secret, fs::perms::none);
+  const std::string denied = "Permission denied";
+  {
+    const AsNobody nobody;
+    expect_all_refused({
+        {{"--data", "mnist:" + closed.string()},
+         "'" + closed.string() + "/train-images-idx3-ubyte' cannot be reached: " + denied},
+        {{"--data", "cifar10:" + closed.string()},
+         "data_batch_1.bin' cannot be reached: " + denied},
+        {{"--data", "text:" + secret.string()}, "secret' cannot be opened: " + denied},
+        {{"--data", "text:" + directory_.string() + "/loop"}, "loop' cannot be reached: Too many"},
+        {{"--out", closed}, "--out " + closed.string() + ": a directory to write to is needed"},
+        {{"--out", closed / "inner"}, "--out " + (closed / "inner").string()},
+        {{"--out", directory_ / "loop"}, "--out " + directory_.string() + "/loop"},
+        {{"--resume", "--out", closed}, "--out " + closed.string()},
+    });
+    for (const fs::path& out : {closed, closed / "inner", directory_ / "loop"}) {
+      expect_refused({{"compare", "--strategies", "gtopk", "--out", out},
+                      "--out " + out.string() + ": the directory cannot be "});
+    }
+    expect_refused({{"bench", "allreduce", "--token-file", secret},
+                    "--token-file " + secret.string() + ": " + denied});
+  }
+  fs::permissions(closed, fs::perms::owner_all);
 }
 
 }  // namespace

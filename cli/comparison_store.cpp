@@ -43,16 +43,19 @@ std::uint32_t hash(std::string_view text) {
 
 ComparisonStore::ComparisonStore(fs::path directory, const Setting& setting)
     : directory_(std::move(directory)) {
-  std::error_code error;
+  const auto refuse = [&](std::string_view what, const std::error_code& why) {
+    throw ConfigError(fmt::format("--out {}: the directory cannot be {} ({})", directory_.string(),
+                                  what, why.message()));
+  };
+  std::error_code error, unreachable;
   fs::create_directories(directory_, error);
-  if (!fs::is_directory(directory_)) {
-    throw ConfigError(fmt::format("--out {}: the directory cannot be made ({})",
-                                  directory_.string(), error.message()));
-  }
+  if (!fs::is_directory(directory_, unreachable)) refuse("made", error ? error : unreachable);
+  const bool empty = fs::is_empty(directory_, error);
+  if (error) refuse("read", error);
   make_writable_directory(directory_.string());
   if (std::ifstream note(directory_ / kNote); note) {
     compare_with({std::istreambuf_iterator<char>(note), {}}, setting);
-  } else if (!fs::is_empty(directory_)) {
+  } else if (!empty) {
     throw ConfigError(
         fmt::format("--out {}: it holds files that are not of a comparison (no {}); choose a new "
                     "or an empty directory",
