@@ -32,6 +32,7 @@ struct Condition {
   std::atomic<bool> failed{false};            // a worker threw
   std::atomic<Seconds> patience{Seconds(0)};  // of the last run
   MpiHealth health;
+  MpiHealth health_at_end;  // a stuck process that has coped says farewell: MPI_Finalize is next
 } condition;
 
 constexpr std::chrono::milliseconds kLastWords{500};
@@ -205,12 +206,13 @@ void run_mpi(const JoinOptions& options, const Worker& worker) {
     const std::string what = fmt::format("rank {} of {}: joining", rank, size);
     const Collective joining{what, TransportError::Kind::join, options.join_timeout};
     const MPI_Comm comm = duplicate(MPI_COMM_WORLD, joining, condition.health.stuck);
-    MpiTransport transport(comm, rank, gather_hosts(comm, size, joining), condition.health);
-    transport.set_timeout(options.join_timeout);
-    const std::unique_ptr<Transport> end = transport.lane();
+    const std::vector<std::string> hosts = gather_hosts(comm, size, joining);
+    MpiTransport transport(comm, rank, hosts, condition.health);
+    MpiTransport end(duplicate(comm, joining, condition.health.stuck), rank, hosts,
+                     condition.health_at_end);
     transport.set_timeout(options.timeout);
     worker(transport);
-    bid_farewell(*end, options.timeout);
+    bid_farewell(end, options.timeout);
   } catch (...) {
     condition.failed = true;
     throw;
