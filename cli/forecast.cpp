@@ -125,9 +125,8 @@ std::size_t Forecaster::faithful_numel(const Habits& habits, int workers) const 
   out = std::min(out, most);
   if (habits.blocks_per_parameter > 0) {
     const double once = kAlmostAll * workers / habits.blocks_per_parameter;
-    const double times = std::ceil(out / once);
-    const double affordable = std::floor(most / once);
-    out = once * std::max(1.0, std::min(times, affordable));
+    const double times = std::min(std::ceil(out / once), std::floor(most / once));
+    if (times >= 1) out = once * times;
   }
   return static_cast<std::size_t>(std::min(out, static_cast<double>(workload_.layout.numel)));
 }
