@@ -163,7 +163,7 @@ TEST(Forecast, LeavesOutWhatIsTooRareToSee) {
   EXPECT_THROW(forecaster.forecast("gossip:trigger=period,period=10000", 2), ConfigError);
 }
 
-TEST(Forecast, DealsOutBlocksAsEvenlyAsTheWholeModelOrNotAtAll) {
+TEST(Forecast, DealsOutBlocksAsEvenlyAsTheWholeModel) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   constexpr int kMany = 64;
   Forecaster forecaster(workload(25'557'032));
@@ -171,12 +171,6 @@ TEST(Forecast, DealsOutBlocksAsEvenlyAsTheWholeModelOrNotAtAll) {
   EXPECT_LT(out.wire_bound, 1.1 * Network::parse("1gbit").transfer_time(
                                       static_cast<std::size_t>(out.bytes_per_worker_step)));
   EXPECT_NEAR(figure(out, "blocks_per_worker"), 0.01 * 25'557'032 / 256 / kMany, 0.2);
-  try {
-    forecaster.forecast("grandk", 512);
-    ADD_FAILURE() << "was told";
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("blocks of 256"), std::string::npos) << error.what();
-  }
 }
 
 // A model in which small tensors are half of what grandk sends.
