@@ -36,7 +36,7 @@ constexpr double kMoreSides = 1.05;
 // parameters.
 constexpr std::size_t kQuickMoves = std::size_t{1} << 25;
 constexpr std::size_t kLeastMoved = std::size_t{1} << 14;  // per worker
-constexpr int kFewestSteps = 96, kFewestFullSteps = 24, kMostSteps = 4096;
+constexpr int kFewestSteps = 24, kMostSteps = 4096;  // more of them until enough was seen
 constexpr double kAveragesToSee = 8;
 constexpr int kExchangesToSee = 3, kFewestExchanges = 2;
 constexpr int kMostDriftingWorkers = 256;
@@ -57,7 +57,7 @@ struct Trial {
   int steps;
 };
 constexpr Trial kFirstTrial{std::size_t{1} << 20, 2};  // whether it computes anything
-constexpr Trial kLockstepTrial{std::size_t{1} << 23, 4};
+constexpr Trial kLockstepTrial{std::size_t{1} << 23, 12};
 constexpr Trial kDriftingTrial{std::size_t{1} << 21, 36};  // a letter goes out now and then
 
 constexpr double kShareOfMemory = 0.8;
@@ -76,8 +76,7 @@ void check_memory(std::size_t numel, int workers, Pace pace) {
 int drifting_steps(const Workload& workload, Seconds computing) {
   const Seconds average = workload.network.transfer_time(2 * sizeof(float) * workload.layout.numel);
   const double steps = std::ceil(kAveragesToSee * average / computing);
-  const double fewest = workload.full ? kFewestFullSteps : kFewestSteps;
-  return static_cast<int>(std::clamp<double>(steps, fewest, kMostSteps));
+  return static_cast<int>(std::clamp<double>(steps, kFewestSteps, kMostSteps));
 }
 
 std::size_t largest_part(int workers) { return kLargestTotal / static_cast<std::size_t>(workers); }
