@@ -85,7 +85,7 @@ void check_strategy(const std::string& strategy, const Group& group) {
                   throw ConfigError(fmt::format("--strategies {}: {}", strategy, error.what()));
                 }
                 static_cast<void>(session.after_backward(model));
-        session.after_step(model, {1, kLearningRate});
+                session.after_step(model, {1, kLearningRate});
                 session.end(model);
               });
 }

@@ -36,7 +36,7 @@ constexpr double kMoreSides = 1.05;
 // parameters.
 constexpr std::size_t kQuickMoves = std::size_t{1} << 25;
 constexpr std::size_t kLeastMoved = std::size_t{1} << 14;  // per worker
-constexpr int kFewestSteps = 24, kMostSteps = 4096;  // more of them until enough was seen
+constexpr int kFewestSteps = 24, kMostSteps = 4096;        // more of them until enough was seen
 constexpr double kAveragesToSee = 8;
 constexpr int kExchangesToSee = 3, kFewestExchanges = 2;
 constexpr int kMostDriftingWorkers = 256;

@@ -38,9 +38,7 @@ class Qsgd final : public Strategy {
     timed_codec(context, [&] { small_.put(model, {}); });
   }
 
-  std::vector<Figure> figures() const override {
-    return mean_.figures();
-  }
+  std::vector<Figure> figures() const override { return mean_.figures(); }
 
  private:
   QuantizedMean mean_;
