@@ -66,7 +66,6 @@ fuzz:  ## every reader of foreign bytes under libFuzzer (FUZZ_SECONDS=60 for eac
 FAULTS ?= 200
 SEED ?= 1
 faults: build  ## FAULTS=200 random faults in real runs, from SEED=1; many minutes
-	@rm -f bench/results/faults.jsonl
 	@build/tests/faults --count $(FAULTS) --seed $(SEED) --jobs $(JOBS) --json bench/results/faults.jsonl
 	@build/tests/faults --table bench/results/faults.jsonl
 
