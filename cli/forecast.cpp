@@ -39,7 +39,7 @@ constexpr std::size_t kLeastMoved = std::size_t{1} << 14;  // per worker
 constexpr int kFewestSteps = 24, kMostSteps = 4096;        // more of them until enough was seen
 constexpr double kAveragesToSee = 8;
 constexpr int kExchangesToSee = 3, kFewestExchanges = 2;
-constexpr int kMostDriftingWorkers = 256;
+constexpr int kMostFreeWorkers = 256;  // who tell each other in every step how far they are
 // Letters in few bits begin when 16 whole ones have come; chance gives some workers fewer.
 constexpr double kLettersToLearn = 32;
 
@@ -200,10 +200,9 @@ void Forecaster::rehearse_lockstep(const Habits& habits, Forecast& out) const {
 
 // Their own computing goes on beside exchanges in the background, so it is part of the rehearsal.
 void Forecaster::rehearse_drifting(Forecast& out) const {
-  if (out.workers > kMostDriftingWorkers) {
-    throw ConfigError(
-        fmt::format("workers that exchange models are followed over many steps, up to {} of them",
-                    kMostDriftingWorkers));
+  if (out.pace == Pace::free && out.workers > kMostFreeWorkers) {
+    throw ConfigError(fmt::format(
+        "workers at free pace are followed over many steps, up to {} of them", kMostFreeWorkers));
   }
   const Seconds computing = workload_.step_time + out.codec;
   const bool few_bits = sends_few_bits(out.strategy);

@@ -99,9 +99,9 @@ TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
 TEST(Plan, LeavesOutWhatIsTooLargeToSimulateAndSaysWhy) {
   if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = plan({"--numel", "1k", "--step-time", "50ms", "--network", "1gbit",
-                                "--workers", "512", "--strategies", "localsgd"});
+                                "--workers", "512", "--strategies", "gossip"});
   EXPECT_EQ(outcome.code, kBadUsage);
-  EXPECT_NE(outcome.err.find("left out: localsgd, 512 workers"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("left out: gossip, 512 workers"), std::string::npos) << outcome.err;
 }
 
 Forecast made_up(std::string strategy, int workers, double seconds, Pace pace = Pace::lockstep) {
