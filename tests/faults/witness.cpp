@@ -37,17 +37,9 @@ std::optional<int> blamed_by(const std::string& line, const std::string& host) {
   return std::nullopt;
 }
 
-// A rank that found out first and ended is lost to the others in its turn: if they hear of that
-// before they have found out by themselves, their errors tell why it ended, in its own words.
 bool blames_one_of(const std::string& line, const Scene& scene) {
-  static constexpr std::string_view kReason = "it failed with \"";
-  const auto names = [&](const std::string& words) {
-    const auto culprit = blamed_by(words, scene.host);
-    return culprit && scene.blamed.contains(*culprit);
-  };
-  const auto reason = line.find(kReason);
-  return names(line.substr(0, reason)) ||
-         (reason != std::string::npos && names(line.substr(reason + kReason.size())));
+  const auto culprit = blamed_by(line, scene.host);
+  return culprit && scene.blamed.contains(*culprit);
 }
 
 // The launcher puts [rank r] in front of the lines of all ranks but 0, and "  | " before those that
