@@ -281,8 +281,15 @@ void run_gloo(const JoinOptions& options, const Worker& worker) {
               options.rank, transport.host(options.rank), loss->rank, transport.host(loss->rank),
               loss->reason));
     }
+  } catch (const TransportError& error) {
+    // The others are to hear whom this rank lost, not that it ended for that.
+    const bool alone = error.peer() < 0 || error.peer() == options.rank;
+    group->fail(alone ? options.rank : error.peer(),
+                fmt::format("{} failed with \"{}\"",
+                            alone ? "it" : fmt::format("rank {}", options.rank), error.what()));
+    throw;
   } catch (const std::exception& error) {
-    group->fail(fmt::format("it failed with \"{}\"", error.what()));
+    group->fail(options.rank, fmt::format("it failed with \"{}\"", error.what()));
     throw;
   }
 }

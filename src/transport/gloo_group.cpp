@@ -27,6 +27,7 @@ GlooGroup::GlooGroup(const JoinOptions& options) : hosts_{"this process"} {
   peers_.resize(hosts_.size());
   std::iota(peers_.begin(), peers_.end(), 0);
   std::erase(peers_, options.rank);
+  rank_ = options.rank;
   connect(options, address);
   membership_->on_loss([this] { abort_waits(); });
   membership_->on_question([this] { return longest_awaited(); });
@@ -69,7 +70,7 @@ void GlooGroup::connect(const JoinOptions& options, const std::string& address) 
 }
 
 void GlooGroup::give_up(int peer, const std::string& reason) {
-  membership_->fail(reason);
+  membership_->fail(rank_, reason);
   throw TransportError(TransportError::Kind::join, peer, reason);
 }
 
@@ -185,8 +186,8 @@ std::optional<Loss> GlooGroup::leave(Seconds timeout) {
   return membership_ ? membership_->leave(timeout) : std::nullopt;
 }
 
-void GlooGroup::fail(const std::string& reason) noexcept {
-  if (membership_) membership_->fail(reason);
+void GlooGroup::fail(int culprit, const std::string& reason) noexcept {
+  if (membership_) membership_->fail(culprit, reason);
 }
 
 }  // namespace thinwire

@@ -67,7 +67,7 @@ class GlooGroup {
 
   // The end of this rank's work, in peace (or who is lost, for others are not done) or by an error.
   std::optional<Loss> leave(Seconds timeout);
-  void fail(const std::string& reason) noexcept;
+  void fail(int culprit, const std::string& reason) noexcept;
 
  private:
   void connect(const JoinOptions& options, const std::string& address);
@@ -80,6 +80,7 @@ class GlooGroup {
   int longest_awaited() const;
 
   std::vector<std::string> hosts_;
+  int rank_ = 0;
   std::vector<int> peers_;  // all ranks but this one
   int lanes_ = 0;
   struct Wait {

@@ -344,10 +344,11 @@ std::optional<Loss> Membership::leave(Seconds timeout) {
                   fmt::format("no farewell for {:.1f} s", timeout.count()));
 }
 
-void Membership::fail(const std::string& reason) noexcept {
+void Membership::fail(int culprit, const std::string& reason) noexcept {
   Payload message;
   ByteWriter writer(message);
   writer.put(static_cast<std::uint8_t>(Meeting::fail));
+  writer.put(static_cast<std::uint32_t>(culprit));
   writer.put_text(reason.substr(0, kLongestMeetingText));
   send(message);
   // Rank 0 must not stop serving before the others were told.

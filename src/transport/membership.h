@@ -51,8 +51,9 @@ class Membership {
   // death. Returns who does not answer when the time is over. A loss that others announce ends the
   // wait in peace: this rank has done its work.
   std::optional<Loss> leave(Seconds timeout);
-  // Tells everyone that this rank ends by an error.
-  void fail(const std::string& reason) noexcept;
+  // Tells everyone that this rank ends by an error, and which rank is lost to them: itself, or the
+  // one for want of which it failed.
+  void fail(int culprit, const std::string& reason) noexcept;
 
  private:
   void join(const JoinOptions& options);

@@ -134,7 +134,9 @@ void RendezvousServer::handle(Client& client, Bytes message) {
     broadcast(with_rank(Meeting::left, client.rank, ""));
     if (peaceful_.size() == size_) broadcast(start(Meeting::farewell));
   } else if (kind == Meeting::fail) {
-    announce_loss(client.rank, reader.get_text(kLongestMeetingText));
+    const auto culprit = reader.get<std::uint32_t>();
+    if (culprit >= size_) throw WireError("a failure for want of no rank of this group");
+    announce_loss(static_cast<int>(culprit), reader.get_text(kLongestMeetingText));
   } else if (kind == Meeting::complain) {
     const auto about = static_cast<int>(reader.get<std::uint32_t>());
     const auto complaint = static_cast<RollCall::Kind>(reader.get<std::uint8_t>());

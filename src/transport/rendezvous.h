@@ -29,7 +29,7 @@ enum class Meeting : std::uint8_t {
   get = 5,         // rank -> server: key
   value = 6,       // server -> rank: key, value
   bye = 7,         // rank -> server: finished in peace
-  fail = 8,        // rank -> server: finished by an error, its text
+  fail = 8,        // rank -> server: finished by an error: the rank to blame, its text
   left = 9,        // server -> ranks: that rank finished in peace
   lost = 10,       // server -> ranks: that rank died, why
   farewell = 11,   // server -> ranks: all have said bye
@@ -40,7 +40,7 @@ enum class Meeting : std::uint8_t {
   answer = 16,     // rank -> server: the rank it waits for, or none
 };
 inline constexpr std::uint32_t kMeetingMagic = 0x56525754;  // "TWRV"
-inline constexpr std::uint16_t kMeetingVersion = 2;
+inline constexpr std::uint16_t kMeetingVersion = 3;
 inline constexpr std::size_t kLongestMeetingMessage = 64u << 20;
 inline constexpr std::size_t kLongestMeetingText = 64u << 10;
 inline constexpr std::size_t kLongestHello = 1024;  // all that a stranger can make us store

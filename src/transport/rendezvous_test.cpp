@@ -42,7 +42,7 @@ TEST_F(Rendezvous, FarewellWaitsForTheLast) {
 
 TEST_F(Rendezvous, AnErrorOfOneRankReachesAllInItsOwnWords) {
   const auto members = join_all(3);
-  members[2]->fail("out of patience");
+  members[2]->fail(2, "out of patience");
   for (const auto& member : members) {
     const auto loss = member->wait_for_loss(deadline_in(Seconds(5)));
     ASSERT_TRUE(loss);
