@@ -51,6 +51,16 @@ TEST_F(Rendezvous, AnErrorOfOneRankReachesAllInItsOwnWords) {
   }
 }
 
+TEST_F(Rendezvous, ARankThatFailsForWantOfAnotherNamesThatOneToAll) {
+  const auto members = join_all(3);
+  members[2]->fail(1, "rank 2 waited for it in vain");
+  for (const auto& member : members) {
+    const auto loss = member->wait_for_loss(deadline_in(Seconds(5)));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(loss->rank, 1);
+  }
+}
+
 TEST_F(Rendezvous, ARankThatVanishesIsNamed) {
   auto members = join_all(4);
   members[2].reset();
