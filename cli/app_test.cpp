@@ -10,7 +10,6 @@
 
 #include "cli/test_call.h"
 #include "tests/words.h"
-#include "thinwire/codec.h"
 #include "thinwire/engines.h"
 #include "thinwire/strategy.h"
 
@@ -49,7 +48,6 @@ TEST(CommandLine, HelpStartsWithExamples) {
                                                 {"help", "list"},
                                                 {"help", "plan"},
                                                 {"help", "bench", "allreduce"},
-                                                {"help", "bench", "codec"},
                                                 {"bench", "allreduce", "--help"},
                                                 {"help", "bench", "select"},
                                                 {"bench", "--help"}}) {
@@ -87,7 +85,6 @@ TEST(CommandLine, ListsAreTheRegistries) {
     }
   };
   expect_listed(strategies(), call({"list", "strategies"}).out);
-  expect_listed(codecs(), call({"list", "codecs"}).out);
   const std::string transports = call({"list", "transports"}).out;
   for (const Engine& engine : engines()) {
     EXPECT_NE(transports.find(engine.name), std::string::npos) << transports;

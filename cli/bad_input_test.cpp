@@ -58,7 +58,6 @@ TEST(BadInput, Bench) {
            {{"bench", "allreduce", "--token-file", "/nonexistent"}, "--token-file /nonexistent"},
            {{"bench", "select", "--density", "nan"}, "--density nan"},
            {{"bench", "select", "--numel", "5000M"}, "at most 2^32"},
-           {{"bench", "codec", "--codec", "sparse:density=2"}, "density=2 is not valid"},
            {{"list", "nothing"}, "unknown list 'nothing'"},
            {{"list", "\u00fc\x1b[2J"}, "unknown list"},
            {{"\xff\xfe"}, "unknown command"},

@@ -6,7 +6,6 @@
 #include "cli/allreduce_bench.h"
 #include "cli/allreduce_report.h"
 #include "cli/bench_limits.h"
-#include "cli/codec_command.h"
 #include "cli/command.h"
 #include "cli/group.h"
 #include "cli/help.h"
@@ -21,8 +20,7 @@ namespace {
 
 constexpr std::string_view kBenchExamples = R"(Examples:
   thinwire bench allreduce                                      exchanges of 4 local workers
-  thinwire bench select                                         what it costs to find the largest
-  thinwire bench codec                                          what it costs to make them bytes)";
+  thinwire bench select                                         what it costs to find the largest)";
 
 constexpr std::string_view kAllreduceExamples = R"(Examples:
   thinwire bench allreduce                                      a sweep of sizes, 4 local workers
@@ -138,7 +136,6 @@ void add_bench(CLI::App& root, Invocation& invocation) {
   show_examples_first(*bench, kBenchExamples);
   add_bench_allreduce(*bench, invocation);
   add_bench_select(*bench, invocation);
-  add_bench_codec(*bench, invocation);
 }
 
 }  // namespace thinwire::cli

@@ -5,7 +5,6 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
-#include "thinwire/codec.h"
 #include "thinwire/engines.h"
 #include "thinwire/strategy.h"
 #include "trainer/data/dataset.h"
@@ -36,7 +35,6 @@ void print_parts(Io& io, std::span<const Entry<Part>> parts) {
 }
 
 void list_strategies(Io& io) { print_parts(io, strategies()); }
-void list_codecs(Io& io) { print_parts(io, codecs()); }
 
 void list_transports(Io& io) {
   for (const Engine& engine : engines()) {
@@ -65,7 +63,7 @@ struct List {
   void (*print)(Io&);
 };
 constexpr List kLists[] = {
-    {"strategies", list_strategies}, {"codecs", list_codecs}, {"transports", list_transports},
+    {"strategies", list_strategies}, {"transports", list_transports},
     {"models", list_models},         {"data", list_data},
 };
 
@@ -88,7 +86,7 @@ void add_list(CLI::App& root, Invocation& invocation) {
   CLI::App* command = root.add_subcommand("list", "What can be chosen, with keys and defaults.");
   show_examples_first(*command,
                       "Examples:\n  thinwire list strategies\n  thinwire list transports");
-  command->add_option("what", *word, "strategies, codecs, transports, models or data")->required();
+  command->add_option("what", *word, "strategies, transports, models or data")->required();
   command->callback([&invocation, word] {
     invocation.action = [&invocation, word] { return list(invocation.io, *word); };
   });

@@ -1,5 +1,4 @@
 #include "fuzz/target.h"
-#include "thinwire/codec.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::fuzz {
@@ -11,7 +10,6 @@ void spec_text(Bytes input) {
     demand(Spec::parse(again).str() == again);
   });
   accept_or_refuse<ConfigError>([&] { make_strategy(text); });
-  accept_or_refuse<ConfigError>([&] { make_codec(text); });
 }
 
 }  // namespace thinwire::fuzz

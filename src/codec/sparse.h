@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "thinwire/codec.h"  // index_entropy_bits
 #include "thinwire/sparse.h"
 
 namespace thinwire {
@@ -22,6 +21,10 @@ struct SparseAddress {
   std::size_t numel = 0;  // length of the whole vector, at most 2^32
   std::uint64_t step = 0;
 };
+
+// Returns the bits that any code needs on average for one of all sets of `count` indices below
+// numel: log2 of their number.
+double index_entropy_bits(std::size_t numel, std::size_t count);
 
 // No message with up to `count` of `numel` entries is longer, whatever the entries.
 std::size_t sparse_max_bytes(const SparseFormat& format, std::size_t numel, std::size_t count);
