@@ -1,4 +1,4 @@
-#include "bench/native.h"
+#include "native.h"
 
 #include <fmt/format.h>
 

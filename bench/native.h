@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/network.h"
+#include "thinwire/types.h"
 
 namespace thinwire::bench {
 

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "bench/native.h"
+#include "native.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "bench/native.h"
+#include "native.h"
 
 namespace {
 

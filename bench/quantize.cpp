@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cli/laplace.h"
+#include "bench/measure/laplace.h"
 #include "kernel/bitpack.h"
 #include "kernel/quantize.h"
 #include "thinwire/stats.h"
@@ -39,9 +39,9 @@ class Vector {
         residual_(options.numel),
         norms_((options.numel + kBucket - 1) / kBucket),
         packed_(tiles() * kernel::packed_words(width())),
-        sums_(kPieceTiles * kTile),
+        sums_(kPieceTiles * kernel::kTile),
         wide_(tiles() * kernel::packed_words(sum_bits())) {
-    cli::fill_laplace(values_, 1, 0);
+    thinwire::measure::fill_laplace(values_, 1, 0);
   }
 
   void add() {
@@ -54,11 +54,11 @@ class Vector {
     }
   }
   void encode(bool nearest) {
-    std::array<std::uint32_t, kTile> codes;
+    std::array<std::uint32_t, kernel::kTile> codes;
     std::uint32_t* out = packed_.data();
-    for (std::size_t begin = 0; begin < values_.size(); begin += kTile) {
-      kernel::quantize(tile(begin), begin / kTile, lattice(begin), nullptr, {1, 2, 3, nearest},
-                       codes.data());
+    for (std::size_t begin = 0; begin < values_.size(); begin += kernel::kTile) {
+      kernel::quantize(tile(begin), begin / kernel::kTile, lattice(begin), nullptr,
+                       {1, 2, 3, nearest}, codes.data());
       kernel::pack(codes.data(), width(), out);
       out += kernel::packed_words(width());
     }
@@ -67,14 +67,14 @@ class Vector {
   void add_packed() {
     const std::uint32_t* in = packed_.data();
     for (std::size_t tile = 0; tile < tiles(); ++tile) {
-      kernel::unpack_add(in, width(), sums_.data() + tile % kPieceTiles * kTile);
+      kernel::unpack_add(in, width(), sums_.data() + tile % kPieceTiles * kernel::kTile);
       in += kernel::packed_words(width());
     }
   }
   void decode() {
-    std::array<std::uint32_t, kTile> codes;
+    std::array<std::uint32_t, kernel::kTile> codes;
     const std::uint32_t* in = wide_.data();
-    for (std::size_t begin = 0; begin < values_.size(); begin += kTile) {
+    for (std::size_t begin = 0; begin < values_.size(); begin += kernel::kTile) {
       kernel::unpack(in, sum_bits(), codes.data());
       kernel::dequantize(codes.data(), kWorkers * levels(), {1 / lattice(begin).inverse[0]}, 1,
                          nullptr, tile(begin));
@@ -83,14 +83,14 @@ class Vector {
   }
 
  private:
-  std::size_t tiles() const { return (options_.numel + kTile - 1) / kTile; }
+  std::size_t tiles() const { return (options_.numel + kernel::kTile - 1) / kernel::kTile; }
   unsigned width() const { return options_.bits + 1; }
   unsigned sum_bits() const {
     return static_cast<unsigned>(std::bit_width(2 * kWorkers * levels()));
   }
   std::uint32_t levels() const { return (1u << options_.bits) - 1; }
   MutFloats tile(std::size_t begin) {
-    return MutFloats(values_).subspan(begin, std::min(kTile, values_.size() - begin));
+    return MutFloats(values_).subspan(begin, std::min(kernel::kTile, values_.size() - begin));
   }
   kernel::Lattice lattice(std::size_t begin) const {
     kernel::Lattice out;
@@ -110,7 +110,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void measure(const Options& options) {
+void measure_codes(const Options& options) {
   Vector vector(options);
   const struct {
     const char* name;
@@ -152,5 +152,5 @@ int main(int argc, char** argv) {
   app.add_option("--bits", options.bits, "magnitude bits of a code")->check(CLI::Range(1, 12));
   app.add_option("--reps", options.reps, "repetitions that count")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
-  measure(options);
+  measure_codes(options);
 }

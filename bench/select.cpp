@@ -7,7 +7,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "cli/laplace.h"
+#include "bench/measure/laplace.h"
 #include "thinwire/stats.h"
 
 namespace {
@@ -53,8 +53,8 @@ nlohmann::ordered_json measure(const Options& options) {
   std::vector<double> adds, selections;
   bool all_exact = true;
   for (int step = 0; step < options.warmup + options.reps; ++step) {
-    thinwire::cli::fill_laplace({fresh.data_ptr<float>(), options.numel}, 1,
-                                static_cast<std::uint64_t>(step));
+    thinwire::measure::fill_laplace({fresh.data_ptr<float>(), options.numel}, 1,
+                                    static_cast<std::uint64_t>(step));
     gradient.copy_(fresh);
     const double add = seconds_of([&] { residual.add_(gradient); });
     Selection selected;

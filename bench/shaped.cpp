@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/engines.h"
 #include "thinwire/error.h"
+#include "thinwire/launch.h"
 #include "thinwire/stats.h"
 
 namespace {

@@ -24,11 +24,11 @@ constexpr std::string_view kBound = " {:>11} {:>6}";
 
 }  // namespace
 
-AllreduceReport::AllreduceReport(Io& io, const AllreducePlan& plan, std::string transport,
-                                 bool json)
+AllreduceReport::AllreduceReport(launch::Io& io, const measure::AllreduceBenchOptions& plan,
+                                 std::string transport, bool json)
     : io_(io), plan_(plan), transport_(std::move(transport)), json_(json) {}
 
-void AllreduceReport::add(const AllreduceResult& result) {
+void AllreduceReport::add(const measure::AllreduceResult& result) {
   if (json_) {
     print_json(result);
   } else {
@@ -43,11 +43,12 @@ void AllreduceReport::print_heading(int workers) {
   const bool simulated = transport_ == "sim";
   const std::string network =
       plan_.network ? fmt::format(", network {}", plan_.network->str()) : std::string();
-  io_.out << bold(io_, fmt::format("{} all-reduce, {} {} over {}{}, {} of the slowest worker, {} "
-                                   "repetitions",
-                                   plan_.strategy, workers, workers == 1 ? "worker" : "workers",
-                                   transport_, network,
-                                   simulated ? "simulated (virtual) time" : "time", plan_.reps))
+  io_.out << launch::bold(
+                 io_, fmt::format("{} all-reduce, {} {} over {}{}, {} of the slowest worker, {} "
+                                  "repetitions",
+                                  plan_.strategy, workers, workers == 1 ? "worker" : "workers",
+                                  transport_, network,
+                                  simulated ? "simulated (virtual) time" : "time", plan_.reps))
           << '\n';
   io_.out << fmt::format(fmt::runtime(kRow), "floats", "median", "min", "max", "bus bandwidth",
                          "bytes/worker");
@@ -55,7 +56,7 @@ void AllreduceReport::print_heading(int workers) {
   io_.out << '\n';
 }
 
-void AllreduceReport::print_row(const AllreduceResult& result) {
+void AllreduceReport::print_row(const measure::AllreduceResult& result) {
   const double median = result.seconds.median;
   const std::string rate =
       median > 0 ? rate_text(8.0 * static_cast<double>(result.bytes_per_worker) / median) : "-";
@@ -72,19 +73,19 @@ void AllreduceReport::print_row(const AllreduceResult& result) {
 }
 
 // How far the strategy's own computing is from what memory allows, and its code from the entropy.
-void AllreduceReport::print_codec(const AllreduceResult& result) {
+void AllreduceReport::print_codec(const measure::AllreduceResult& result) {
   std::string line = fmt::format("codec {}", time_text(result.seconds_codec));
   if (result.seconds_add > 0) {
     line += fmt::format(", {:.2f} x r += g ({})", result.seconds_codec / result.seconds_add,
                         time_text(result.seconds_add));
   }
-  for (const Figure& figure : result.figures) {
-    if (figure.group.empty()) line += fmt::format("; {} {:.4g}", figure.name, figure.value());
+  for (const Metric& metric : result.metrics) {
+    if (metric.group.empty()) line += fmt::format("; {} {:.4g}", metric.name, metric.value());
   }
   io_.out << fmt::format("{:>12} {}\n", "", line);
 }
 
-void AllreduceReport::print_json(const AllreduceResult& result) {
+void AllreduceReport::print_json(const measure::AllreduceResult& result) {
   nlohmann::ordered_json line = {
       {"strategy", plan_.strategy},
       {"numel", result.numel},
@@ -100,8 +101,8 @@ void AllreduceReport::print_json(const AllreduceResult& result) {
       {"reps", result.reps},
   };
   if (result.seconds_codec > 0) line["detail"]["add_seconds_median"] = result.seconds_add;
-  for (const Figure& figure : result.figures) {
-    if (figure.group.empty()) line["detail"][figure.name] = figure.value();
+  for (const Metric& metric : result.metrics) {
+    if (metric.group.empty()) line["detail"][metric.name] = metric.value();
   }
   if (result.wire_bound_seconds) line["wire_bound_seconds"] = *result.wire_bound_seconds;
   io_.out << line.dump() << '\n';

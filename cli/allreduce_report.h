@@ -3,25 +3,26 @@
 
 #include <string>
 
-#include "cli/allreduce_bench.h"
-#include "cli/io.h"
+#include "bench/measure/allreduce_bench.h"
+#include "launch/console.h"
 
 namespace thinwire::cli {
 
 class AllreduceReport {
  public:
-  AllreduceReport(Io& io, const AllreducePlan& plan, std::string transport, bool json);
+  AllreduceReport(launch::Io& io, const measure::AllreduceBenchOptions& plan, std::string transport,
+                  bool json);
 
-  void add(const AllreduceResult& result);
+  void add(const measure::AllreduceResult& result);
 
  private:
   void print_heading(int workers);
-  void print_row(const AllreduceResult& result);
-  void print_codec(const AllreduceResult& result);
-  void print_json(const AllreduceResult& result);
+  void print_row(const measure::AllreduceResult& result);
+  void print_codec(const measure::AllreduceResult& result);
+  void print_json(const measure::AllreduceResult& result);
 
-  Io& io_;
-  const AllreducePlan& plan_;
+  launch::Io& io_;
+  const measure::AllreduceBenchOptions& plan_;
   std::string transport_;
   bool json_;
   bool started_ = false;

@@ -3,11 +3,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/argument_check.h"
 #include "cli/command.h"
 #include "cli/help.h"
-#include "cli/launcher.h"
-#include "cli/words.h"
+#include "launch/launcher.h"
 #include "thinwire/error.h"
+#include "thinwire/version.h"
 
 namespace thinwire::cli {
 namespace {
@@ -38,42 +39,43 @@ std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
 }
 
 // Survivors of a death tell our launcher that another rank is to blame.
-int exit_code(const TransportError&, const Io& io) {
-  return io.env(kLauncherVariable) ? kPeerFailed : kRunFailed;
+int exit_code(const TransportError&, const launch::Io& io) {
+  return io.env(launch::kLauncherVariable) ? launch::kPeerFailed : launch::kRunFailed;
 }
 
 int run_action(const Invocation& invocation) {
-  Io& io = invocation.io;
+  launch::Io& io = invocation.io;
   try {
     const int code = invocation.action();
     io.out.flush();
-    if (code == kOk && !io.out) throw Error("the output cannot be written: is the disk full?");
+    if (code == launch::kOk && !io.out)
+      throw Error("the output cannot be written: is the disk full?");
     return code;
   } catch (const ConfigError& error) {
-    print_error(io, error.what());
-    return kBadUsage;
+    launch::print_error(io, error.what());
+    return launch::kBadUsage;
   } catch (const TransportError& error) {
-    print_error(io, error.what());
+    launch::print_error(io, error.what());
     return exit_code(error, io);
   } catch (const Error& error) {
-    print_error(io, error.what());
+    launch::print_error(io, error.what());
   } catch (const std::bad_alloc&) {
-    print_error(io, "out of memory");
+    launch::print_error(io, "out of memory");
   } catch (const std::exception& error) {
-    print_error(io, fmt::format("{} (a bug in thinwire: please report it)", error.what()));
+    launch::print_error(io, fmt::format("{} (a bug in thinwire: please report it)", error.what()));
   }
-  return kRunFailed;
+  return launch::kRunFailed;
 }
 
 }  // namespace
 
-int run(std::vector<std::string> arguments, Io& io) {
+int run(std::vector<std::string> arguments, launch::Io& io) {
   Invocation invocation{io, std::move(arguments), nullptr};
   const std::unique_ptr<CLI::App> app = make_app(invocation);
   try {
     if (invocation.arguments.empty()) {
       io.err << app->help();
-      return kBadUsage;
+      return launch::kBadUsage;
     }
     check_words(*app, invocation.arguments);
     // CLI11 takes them from the back.
@@ -82,12 +84,12 @@ int run(std::vector<std::string> arguments, Io& io) {
   } catch (const CLI::Success& wanted) {  // --help, --version
     return app->exit(wanted, io.out, io.err);
   } catch (const CLI::ParseError& error) {
-    print_error(io, fmt::format("{}\nSee `{} --help`.", error.what(),
-                                named_command(*app, invocation.arguments)));
-    return kBadUsage;
+    launch::print_error(io, fmt::format("{}\nSee `{} --help`.", error.what(),
+                                        named_command(*app, invocation.arguments)));
+    return launch::kBadUsage;
   } catch (const ConfigError& error) {
-    print_error(io, error.what());
-    return kBadUsage;
+    launch::print_error(io, error.what());
+    return launch::kBadUsage;
   }
   return run_action(invocation);
 }

@@ -9,19 +9,21 @@
 #include <sstream>
 
 #include "cli/test_call.h"
-#include "tests/words.h"
-#include "thinwire/engines.h"
+#include "testing/split_words.h"
+#include "thinwire/launch.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::cli {
 namespace {
 
-Outcome bench(const Words& more, const Variables& variables = {}) {
-  return call(Words{"bench", "allreduce"} + more, variables);
+using test::operator+;
+
+Outcome bench(const test::Words& more, const Variables& variables = {}) {
+  return call(test::Words{"bench", "allreduce"} + more, variables);
 }
 
 void expect_refused(const Outcome& outcome, std::initializer_list<std::string_view> parts) {
-  EXPECT_EQ(outcome.code, kBadUsage) << outcome.err;
+  EXPECT_EQ(outcome.code, launch::kBadUsage) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   for (const std::string_view part : parts) {
     EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " is not in: " << outcome.err;
@@ -37,7 +39,7 @@ std::vector<nlohmann::json> json_lines(const std::string& text) {
 
 TEST(CommandLine, Version) {
   const Outcome outcome = call({"--version"});
-  EXPECT_EQ(outcome.code, kOk);
+  EXPECT_EQ(outcome.code, launch::kOk);
   EXPECT_EQ(outcome.out.find("thinwire "), 0u) << outcome.out;
 }
 
@@ -52,7 +54,7 @@ TEST(CommandLine, HelpStartsWithExamples) {
                                                 {"help", "bench", "select"},
                                                 {"bench", "--help"}}) {
     const Outcome outcome = call(words);
-    EXPECT_EQ(outcome.code, kOk) << outcome.err;
+    EXPECT_EQ(outcome.code, launch::kOk) << outcome.err;
     EXPECT_EQ(outcome.out.find("Examples:\n  thinwire "), 0u) << outcome.out;
     EXPECT_EQ(outcome.out.find("\n\n\n"), std::string::npos) << outcome.out;
   }
@@ -79,14 +81,14 @@ TEST(CommandLine, ListsAreTheRegistries) {
   const auto expect_listed = [](const auto& parts, const std::string& listed) {
     for (const auto& entry : parts) {
       EXPECT_NE(listed.find(entry.name), std::string::npos);
-      for (const SpecKey& key : keys_of(entry)) {
+      for (const SpecKey& key : strategy_keys(entry.name)) {
         EXPECT_NE(listed.find(key.name + "=" + key.fallback), std::string::npos) << listed;
       }
     }
   };
   expect_listed(strategies(), call({"list", "strategies"}).out);
   const std::string transports = call({"list", "transports"}).out;
-  for (const Engine& engine : engines()) {
+  for (const TransportBackend& engine : transport_backends()) {
     EXPECT_NE(transports.find(engine.name), std::string::npos) << transports;
   }
   EXPECT_NE(call({"list", "data"}).out.find("digits"), std::string::npos);
@@ -95,7 +97,7 @@ TEST(CommandLine, ListsAreTheRegistries) {
 TEST(BenchAllreduce, PrintsTheContractsKeys) {
   const Outcome outcome = bench(
       {"--transport", "threads", "--workers", "3", "--numel", "999,300k", "--reps", "3", "--json"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   const auto lines = json_lines(outcome.out);
   ASSERT_EQ(lines.size(), 2u);
   const std::set<std::string> contract = {"strategy",
@@ -132,7 +134,7 @@ TEST(BenchAllreduce, PrintsTheContractsKeys) {
 TEST(BenchAllreduce, AloneSendsNothing) {
   const Outcome outcome = bench({"--transport", "threads", "--workers", "1", "--numel", "5000",
                                  "--network", "1gbit,1ms", "--json"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   const auto lines = json_lines(outcome.out);
   EXPECT_EQ(lines.at(0)["bytes_per_worker"], 0);
   EXPECT_EQ(lines.at(0)["wire_bound_seconds"], 0.0);
@@ -141,11 +143,12 @@ TEST(BenchAllreduce, AloneSendsNothing) {
 // In virtual time, where a time can be asserted.
 TEST(BenchAllreduce, NoTimeIsBelowTheWireBoundOfTheBytes) {
   for (const std::string_view engine : {"threads", "sim"}) {
-    if (std::ranges::none_of(engines(), [&](const Engine& e) { return e.name == engine; }))
+    if (std::ranges::none_of(transport_backends(),
+                             [&](const TransportBackend& e) { return e.name == engine; }))
       continue;
     const Outcome outcome = bench({"--transport", std::string(engine), "--workers", "2", "--numel",
                                    "100k", "--network", "1gbit,0.5ms", "--reps", "5", "--json"});
-    ASSERT_EQ(outcome.code, kOk) << outcome.err;
+    ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
     const auto lines = json_lines(outcome.out);
     const double bytes = lines.at(0)["bytes_per_worker"];
     const double bound = lines.at(0)["wire_bound_seconds"];
@@ -157,7 +160,7 @@ TEST(BenchAllreduce, NoTimeIsBelowTheWireBoundOfTheBytes) {
 TEST(BenchAllreduce, PrintsATableForPeople) {
   const Outcome outcome = bench(
       {"--transport", "threads", "--workers", "2", "--numel", "1000", "--network", "1gbit,0.1ms"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   for (const std::string_view part : {"dense all-reduce, 2 workers over threads", "1gbit,0.1ms",
                                       "median", "bus bandwidth", "wire bound", "ratio", "1000"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;
@@ -168,12 +171,13 @@ TEST(BenchAllreduce, PrintsATableForPeople) {
 
 TEST(BenchAllreduce, SaysWhenTimeIsSimulated) {
   const auto built = [](std::string_view name) {
-    return std::ranges::any_of(engines(), [&](const Engine& e) { return e.name == name; });
+    return std::ranges::any_of(transport_backends(),
+                               [&](const TransportBackend& e) { return e.name == name; });
   };
   if (!built("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = bench(
       {"--transport", "sim", "--workers", "2", "--numel", "1000", "--network", "1gbit,0.1ms"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   EXPECT_NE(outcome.out.find("simulated (virtual) time"), std::string::npos) << outcome.out;
 }
 
@@ -213,7 +217,7 @@ TEST(BenchAllreduce, RefusesLaunchersThatDoNotFit) {
   expect_refused(bench({"--transport", "threads", "--rank", "1"}), {"--world-size"});
   // The script of a Slurm job, which srun did not start, is one process.
   const Variables batch = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1"}};
-  EXPECT_EQ(bench({"--transport", "threads", "--numel", "10"}, batch).code, kOk);
+  EXPECT_EQ(bench({"--transport", "threads", "--numel", "10"}, batch).code, launch::kOk);
   Variables step = batch;
   step.emplace("SLURM_STEP_ID", "0");
   expect_refused(bench({"--transport", "threads"}, step), {"Slurm started 2"});
@@ -222,7 +226,7 @@ TEST(BenchAllreduce, RefusesLaunchersThatDoNotFit) {
 TEST(BenchAllreduce, AFailingWorkerIsExitCodeOne) {
   const Outcome outcome = bench({"--transport", "threads", "--workers", "3", "--numel", "1000",
                                  "--fault", "fail:rank=1,at=5"});
-  EXPECT_EQ(outcome.code, kRunFailed);
+  EXPECT_EQ(outcome.code, launch::kRunFailed);
   EXPECT_NE(outcome.err.find("rank 1 fails at operation 5"), std::string::npos) << outcome.err;
 }
 
@@ -230,13 +234,13 @@ TEST(BenchAllreduce, NoticesADamagedResult) {
   // Some flipped bit in the data of one exchange: the sum is wrong, or the replicas differ.
   const Outcome outcome = bench({"--transport", "threads", "--workers", "2", "--numel", "64",
                                  "--warmup", "0", "--reps", "1", "--fault", "corrupt:rank=1,at=2"});
-  EXPECT_EQ(outcome.code, kRunFailed) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.code, launch::kRunFailed) << outcome.out << outcome.err;
 }
 
 TEST(BenchSelect, PrintsTheContractsKeys) {
   const Outcome outcome = call({"bench", "select", "--numel", "20k", "--density", "0.01", "--reps",
                                 "3", "--warmup", "2", "--json"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   const auto lines = json_lines(outcome.out);
   ASSERT_EQ(lines.size(), 3u);
   const std::vector<std::string> kernels = {"plain", "momentum", "nth_element"};
@@ -259,7 +263,7 @@ TEST(BenchSelect, PrintsTheContractsKeys) {
 TEST(BenchSelect, PrintsATableForPeople) {
   const Outcome outcome =
       call({"bench", "select", "--numel", "1000", "--density", "1", "--reps", "1"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   for (const std::string_view part :
        {"1000 of 1000 floats", "r += g", "ratio", "B/float", "plain", "momentum", "nth_element"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;

@@ -10,25 +10,27 @@
 #include <fstream>
 
 #include "cli/test_call.h"
-#include "tests/expect.h"
-#include "tests/words.h"
+#include "testing/expect.h"
+#include "testing/split_words.h"
 
 namespace thinwire::cli {
 namespace {
 
+using test::operator+;
+
 namespace fs = std::filesystem;
 
 struct Mistake {
-  Words words;       // of the command line
-  std::string says;  // among the errors
+  test::Words words;  // of the command line
+  std::string says;   // among the errors
 };
 
 void expect_refused(const Mistake& mistake) {
   const Outcome outcome = call(mistake.words);
   SCOPED_TRACE(testing::PrintToString(mistake.words) + outcome.err);
-  EXPECT_EQ(outcome.code, kBadUsage);
+  EXPECT_EQ(outcome.code, launch::kBadUsage);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_TRUE(has(outcome.err, mistake.says));
+  EXPECT_TRUE(test::has(outcome.err, mistake.says));
 }
 
 TEST(BadInput, Bench) {
@@ -77,12 +79,12 @@ class BadTraining : public testing::Test {
   ~BadTraining() override { fs::remove_all(directory_); }
 
   void SetUp() override {
-    if (call({"train", "--help"}).code != kOk) GTEST_SKIP() << "train is not in this build";
+    if (call({"train", "--help"}).code != launch::kOk) GTEST_SKIP() << "train is not in this build";
   }
 
   static void expect_all_refused(std::initializer_list<Mistake> mistakes) {
     for (const Mistake& mistake : mistakes) {
-      const Words train = {"train", "--transport", "threads", "--workers", "2"};
+      const test::Words train = {"train", "--transport", "threads", "--workers", "2"};
       expect_refused({train + mistake.words, mistake.says});
     }
   }

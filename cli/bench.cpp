@@ -3,16 +3,17 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/allreduce_bench.h"
+#include "base/memory.h"
+#include "base/readable.h"
+#include "bench/measure/allreduce_bench.h"
 #include "cli/allreduce_report.h"
 #include "cli/bench_limits.h"
+#include "cli/bench_select.h"
 #include "cli/command.h"
 #include "cli/group.h"
 #include "cli/help.h"
-#include "cli/memory.h"
 #include "cli/numel.h"
 #include "cli/ranges.h"
-#include "cli/select_command.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::cli {
@@ -31,28 +32,29 @@ constexpr std::string_view kAllreduceExamples = R"(Examples:
 constexpr std::size_t kSweep[] = {1'000, 10'000, 100'000, 1'000'000, 10'000'000, 25'000'000};
 
 struct AllreduceFlags {
-  AllreducePlan plan;
+  measure::AllreduceBenchOptions plan;
   std::string numel;
   GroupFlags group;
   bool json = false;
 };
 
 // The sizes to run. Of a sweep, those that fit into memory; sizes that the user chose must fit.
-std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& group, Io& io) {
+std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& group,
+                                      launch::Io& io) {
   const bool sweep = flags.numel.empty();
   std::vector<std::size_t> sizes(std::begin(kSweep), std::end(kSweep));
   if (!sweep) sizes = parse_numels(flags.numel);
-  const std::optional<std::uint64_t> room = available_memory();
+  const std::optional<std::uint64_t> room = base::available_memory();
   if (!room) return sizes;
   const auto needed = [&](std::size_t numel) {
-    return std::uint64_t{numel} * sizeof(float) * kBuffersPerWorker *
+    return std::uint64_t{numel} * sizeof(float) * measure::kBuffersPerWorker *
            static_cast<std::uint64_t>(group.workers_to_fit);
   };
   std::erase_if(sizes, [&](std::size_t numel) {
     if (needed(numel) <= *room) return false;
-    const std::string text =
-        fmt::format("{} floats on {} workers of this machine need {}, but only {} are available",
-                    numel, group.workers_to_fit, gibibytes(needed(numel)), gibibytes(*room));
+    const std::string text = fmt::format(
+        "{} floats on {} workers of this machine need {}, but only {} are available", numel,
+        group.workers_to_fit, base::gibibytes(needed(numel)), base::gibibytes(*room));
     if (!sweep) throw ConfigError("--numel: " + text);
     io.err << "left out: " << text << '\n';
     return true;
@@ -61,8 +63,8 @@ std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& 
   return sizes;
 }
 
-void check(const AllreducePlan& plan) {
-  if (make_strategy(plan.strategy)->pace() != Pace::lockstep) {
+void check(const measure::AllreduceBenchOptions& plan) {
+  if (make_strategy(plan.strategy)->sync_mode() != SyncMode::synchronous) {
     throw ConfigError(
         fmt::format("--strategy {}: it exchanges models now and then, not gradients "
                     "in each step; see thinwire train",
@@ -72,8 +74,8 @@ void check(const AllreducePlan& plan) {
 }
 
 int bench_allreduce(AllreduceFlags flags, Invocation& invocation) {
-  Io& io = invocation.io;
-  AllreducePlan& plan = flags.plan;
+  launch::Io& io = invocation.io;
+  measure::AllreduceBenchOptions& plan = flags.plan;
   check(plan);
   const Group group = plan_group(flags.group, io.env);
   plan.network = group.join.network;
@@ -83,17 +85,19 @@ int bench_allreduce(AllreduceFlags flags, Invocation& invocation) {
   bool identical = true;
   const int code = run_group(group, invocation, [&](Transport& wire) {
     if (wire.rank() != 0) {
-      for (const std::size_t numel : plan.numels) measure_allreduce(wire, plan, numel, [](int) {});
+      for (const std::size_t numel : plan.numels)
+        measure::measure_allreduce(wire, plan, numel, [](int) {});
       return;
     }
-    Progress progress(io);
+    launch::Progress progress(io);
     for (const std::size_t numel : plan.numels) {
       progress.stage(fmt::format("{}: {} floats, {} workers over {}", plan.strategy, numel,
                                  wire.size(), group.engine));
-      const AllreduceResult result = measure_allreduce(wire, plan, numel, [&](int rep) {
-        progress.detail(
-            fmt::format("{} floats: exchange {} of {}", numel, rep + 1, plan.warmup + plan.reps));
-      });
+      const measure::AllreduceResult result =
+          measure::measure_allreduce(wire, plan, numel, [&](int rep) {
+            progress.detail(fmt::format("{} floats: exchange {} of {}", numel, rep + 1,
+                                        plan.warmup + plan.reps));
+          });
       progress.clear();
       report.add(result);
       identical = identical && result.replicas_identical;

@@ -1,8 +1,9 @@
 #include "cli/bench_limits.h"
+#include "base/readable.h"
 
 #include <fmt/format.h>
 
-#include "cli/memory.h"
+#include "base/memory.h"
 #include "cli/numel.h"
 #include "thinwire/error.h"
 
@@ -18,10 +19,10 @@ void check_floats(std::size_t numel, std::size_t buffers) {
     throw ConfigError(fmt::format("--numel {}: at most 2^32, what an index can count", numel));
   }
   const std::uint64_t needed = numel * sizeof(float) * buffers;
-  const std::optional<std::uint64_t> room = available_memory();
+  const std::optional<std::uint64_t> room = base::available_memory();
   if (room && needed > *room) {
     throw ConfigError(fmt::format("--numel: {} floats need {}, but only {} are available", numel,
-                                  gibibytes(needed), gibibytes(*room)));
+                                  base::gibibytes(needed), base::gibibytes(*room)));
   }
 }
 

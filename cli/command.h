@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/io.h"
+#include "launch/console.h"
 
 namespace CLI {
 class App;
@@ -14,7 +14,7 @@ class App;
 namespace thinwire::cli {
 
 struct Invocation {
-  Io& io;
+  launch::Io& io;
   std::vector<std::string> arguments;  // as typed, without the program's name
   std::function<int()> action;         // returns the exit code
 };
@@ -27,6 +27,6 @@ void add_list(CLI::App& root, Invocation& invocation);
 void add_help(CLI::App& root, Invocation& invocation);
 
 // Parses and runs; returns the exit code. Every error has been printed.
-int run(std::vector<std::string> arguments, Io& io);
+int run(std::vector<std::string> arguments, launch::Io& io);
 
 }  // namespace thinwire::cli

@@ -10,13 +10,14 @@
 #include "cli/command.h"
 #include "cli/compare_progress.h"
 #include "cli/compare_task.h"
-#include "cli/comparison_store.h"
 #include "cli/help.h"
-#include "cli/launcher.h"
-#include "cli/report_page.h"
 #include "cli/strategy_list.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
+#include "launch/launcher.h"
+#include "report/comparison_store.h"
+#include "report/page.h"
+#include "thinwire/version.h"
 
 namespace thinwire::cli {
 namespace {
@@ -45,7 +46,8 @@ std::string quoted(const std::string& word) {
 
 bool imitates_network(const TrainFlags& flags) { return !flags.group.network.empty(); }
 
-Setting setting_of(const TrainFlags& flags, const Group& group, const std::string& examples) {
+report::Setting setting_of(const TrainFlags& flags, const Group& group,
+                           const std::string& examples) {
   const trainer::TrainOptions& options = flags.options;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
   return {{"model", options.model},
@@ -61,7 +63,7 @@ Setting setting_of(const TrainFlags& flags, const Group& group, const std::strin
           {"lr", text(options.learning_rate)},
           {"lr-schedule", options.lr_schedule},
           {"momentum", text(flags.momentum)},
-          {"nesterov", text(options.descent.nesterov)},
+          {"nesterov", text(options.sgd.nesterov)},
           {"weight-decay", text(flags.weight_decay)},
           {"seed", text(options.seed)},
           {"eval-every", text(options.eval_every)},
@@ -120,8 +122,9 @@ class Compare {
       comparison_.runs.emplace_back().strategy = strategy;
     }
     words_ = words_for_train(command);
-    store_.emplace(flags_.options.out.empty() ? ComparisonStore::default_name(comparison_.setting)
-                                              : flags_.options.out,
+    store_.emplace(flags_.options.out.empty()
+                       ? report::ComparisonStore::default_name(comparison_.setting)
+                       : flags_.options.out,
                    comparison_.setting);
     load_finished_runs();
   }
@@ -130,11 +133,11 @@ class Compare {
     CompareProgress progress(io_, comparison_);
     bool failed = false;
     for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
-      ComparedRun& run = comparison_.runs[i];
+      report::ComparedRun& run = comparison_.runs[i];
       if (!run.finished()) {
         progress.begin(i);
         const int code = train(run.strategy, progress);
-        if (code == kInterrupted) return stop(progress);
+        if (code == launch::kInterrupted) return stop(progress);
         take_result(run, code, progress);
         progress.end();
       }
@@ -144,7 +147,7 @@ class Compare {
     }
     progress.clear();
     finish();
-    return failed ? kRunFailed : kOk;
+    return failed ? launch::kRunFailed : launch::kOk;
   }
 
  private:
@@ -154,7 +157,7 @@ class Compare {
     const trainer::DataPair data = trainer::load_data(options.data, options.seed);
     complete(flags_, group_, data);
     if (options.eval_every == 0) options.eval_every = (options.steps + kTests - 1) / kTests;
-    options.session.strategy = kBaseline;
+    options.session.strategy = report::kBaseline;
     parameters_ = check(options, data);
     check_memory(parameters_, group_);
     comparison_.chance = chance(*data.test);
@@ -163,9 +166,9 @@ class Compare {
 
   // Also those that were asked for in an earlier call: they belong to the same comparison.
   void load_finished_runs() {
-    for (ComparedRun& finished : store_->finished_runs()) {
+    for (report::ComparedRun& finished : store_->finished_runs()) {
       const auto asked =
-          std::ranges::find(comparison_.runs, finished.strategy, &ComparedRun::strategy);
+          std::ranges::find(comparison_.runs, finished.strategy, &report::ComparedRun::strategy);
       if (asked != comparison_.runs.end()) {
         *asked = std::move(finished);
       } else {
@@ -175,8 +178,8 @@ class Compare {
   }
 
   // A run that failed has no result, however far it came.
-  void take_result(ComparedRun& run, int code, const CompareProgress& progress) {
-    if (code != kOk) store_->set_aside(run.strategy);
+  void take_result(report::ComparedRun& run, int code, const CompareProgress& progress) {
+    if (code != launch::kOk) store_->set_aside(run.strategy);
     if (auto finished = store_->finished_run(run.strategy)) {
       run = std::move(*finished);
     } else {
@@ -200,22 +203,22 @@ class Compare {
 
   // From its last checkpoint if there is one that is whole.
   int train(const std::string& strategy, CompareProgress& progress) {
-    using Attempt = ComparisonStore::Attempt;
+    using Attempt = report::ComparisonStore::Attempt;
     store_->set_aside(strategy);  // a summary that is there, but is none of a finished run
     if (resumable(strategy)) {
       const int code = attempt(strategy, Attempt::resumed, progress);
-      if (code != kBadUsage) return code;
-      progress.message(
-          fmt::format("{}{} starts anew: no checkpoint of it is whole", kErrorPrefix, strategy));
+      if (code != launch::kBadUsage) return code;
+      progress.message(fmt::format("{}{} starts anew: no checkpoint of it is whole",
+                                   launch::kErrorPrefix, strategy));
     }
     return attempt(strategy, Attempt::anew, progress);
   }
 
   // In processes of its own, so that what goes wrong in one run does not end the others.
-  int attempt(const std::string& strategy, ComparisonStore::Attempt kind,
+  int attempt(const std::string& strategy, report::ComparisonStore::Attempt kind,
               CompareProgress& progress) {
     store_->begin_run(strategy, kind);
-    LaunchOptions launch;
+    launch::LaunchOptions launch;
     launch.command = {std::filesystem::read_symlink("/proc/self/exe"),
                       "train",
                       "--quiet",
@@ -223,69 +226,74 @@ class Compare {
                       "--out=" + store_->run_directory(strategy).string(),
                       fmt::format("--eval-every={}", flags_.options.eval_every)};
     launch.command.insert(launch.command.end(), words_.begin(), words_.end());
-    if (kind == ComparisonStore::Attempt::resumed) launch.command.emplace_back("--resume");
+    if (kind == report::ComparisonStore::Attempt::resumed) launch.command.emplace_back("--resume");
     launch.workers = group_.start == Group::Start::by_us ? group_.join.size : 1;
     launch.timeout = group_.join.timeout;
     RunOutput output(progress, kProgressWord);
-    Io io{io_.out, output.stream(), io_.env, progress.in_place()};
-    const int code = launch_workers(launch, io);
+    launch::Io io{io_.out, output.stream(), io_.env, progress.in_place()};
+    const int code = launch::launch_workers(launch, io);
     store_->add_warnings(strategy, progress.messages());
     return code;
   }
 
   static std::string problem_of(int code, const CompareProgress& progress) {
-    if (code == kOk) return "its summary.json is not that of a finished run";
+    if (code == launch::kOk) return "its summary.json is not that of a finished run";
     if (progress.messages().empty()) return fmt::format("it ended with exit code {}", code);
     std::string_view last = progress.messages().back();
-    if (last.starts_with(kErrorPrefix)) last.remove_prefix(kErrorPrefix.size());
+    if (last.starts_with(launch::kErrorPrefix)) last.remove_prefix(launch::kErrorPrefix.size());
     return std::string(last);
   }
 
   int stop(CompareProgress& progress) {
     progress.clear();
     write_results();
-    print_error(io_, fmt::format("finished runs are kept in {}; the same command goes on from here",
-                                 store_->directory().string()));
-    return kInterrupted;
+    launch::print_error(
+        io_, fmt::format("finished runs are kept in {}; the same command goes on from here",
+                         store_->directory().string()));
+    return launch::kInterrupted;
   }
 
   void write_results() const {
-    const Verdict verdict = judge(comparison_);
-    store_->write("compare.csv", comparison_csv(comparison_, verdict));
-    store_->write("report.html", report_page(comparison_, verdict));
+    const report::Recommendation recommendation = report::recommend(comparison_);
+    store_->write("compare.csv", comparison_csv(comparison_, recommendation));
+    store_->write("report.html", report::report_page(comparison_, recommendation));
   }
 
   void finish() {
-    const Verdict verdict = judge(comparison_);
+    const report::Recommendation recommendation = report::recommend(comparison_);
     const std::string report = (store_->directory() / "report.html").string();
     if (flags_.json) {
-      io_.err << fmt::format("{}\nreport: {}\n", verdict.headline, report);
+      io_.err << fmt::format("{}\nreport: {}\n", recommendation.headline, report);
       return;
     }
-    const CompareTable table(comparison_);
-    io_.out << bold(io_, comparison_.title) << "\n\n" << bold(io_, table.heading(verdict)) << '\n';
+    const report::CompareTable table(comparison_);
+    io_.out << launch::bold(io_, comparison_.title) << "\n\n"
+            << launch::bold(io_, table.heading(recommendation)) << '\n';
     for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
-      const ComparedRun& run = comparison_.runs[i];
-      io_.out << table.row(run, verdict.standings[i], verdict, "failed: " + run.problem) << '\n';
+      const report::ComparedRun& run = comparison_.runs[i];
+      io_.out << table.row(run, recommendation.standings[i], recommendation,
+                           "failed: " + run.problem)
+              << '\n';
     }
-    io_.out << '\n' << bold(io_, verdict.headline) << '\n';
-    for (const std::string& sentence : verdict.sentences) io_.out << "  " << sentence << '\n';
-    for (const std::string& caveat : verdict.caveats) io_.out << caveat << '\n';
+    io_.out << '\n' << launch::bold(io_, recommendation.headline) << '\n';
+    for (const std::string& sentence : recommendation.sentences)
+      io_.out << "  " << sentence << '\n';
+    for (const std::string& caveat : recommendation.caveats) io_.out << caveat << '\n';
     io_.out << "report: " << report << std::endl;
   }
 
-  Io& io_;
+  launch::Io& io_;
   TrainFlags flags_;
   Group group_;
   std::size_t parameters_ = 0;
   std::vector<std::string> words_;
-  Comparison comparison_;
-  std::optional<ComparisonStore> store_;
+  report::Comparison comparison_;
+  std::optional<report::ComparisonStore> store_;
 };
 
 std::vector<std::string> beside_the_baseline(std::vector<std::string> strategies) {
-  if (std::ranges::find(strategies, kBaseline) == strategies.end()) {
-    strategies.insert(strategies.begin(), std::string(kBaseline));
+  if (std::ranges::find(strategies, report::kBaseline) == strategies.end()) {
+    strategies.insert(strategies.begin(), std::string(report::kBaseline));
   }
   return strategies;
 }

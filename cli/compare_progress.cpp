@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "cli/io.h"
-#include "cli/readable.h"
+#include "base/readable.h"
+#include "launch/console.h"
 
 namespace thinwire::cli {
 namespace {
@@ -26,7 +26,7 @@ Screen screen() {
 
 }  // namespace
 
-CompareProgress::CompareProgress(Io& io, const Comparison& comparison)
+CompareProgress::CompareProgress(launch::Io& io, const report::Comparison& comparison)
     : io_(io), comparison_(comparison), table_(comparison) {
   const Screen here = screen();
   columns_ = here.columns;
@@ -74,12 +74,12 @@ void CompareProgress::end() {
     draw();
     return;
   }
-  const ComparedRun& run = comparison_.runs[current_];
+  const report::ComparedRun& run = comparison_.runs[current_];
   io_.err << (run.finished()
                   ? fmt::format("{}: accuracy {:.1f} % after {}, {} per worker and step\n",
                                 run.strategy, 100 * run.accuracy,
-                                readable_time(Seconds(run.seconds)),
-                                readable_bytes(run.bytes_per_worker_step))
+                                base::readable_time(Seconds(run.seconds)),
+                                base::readable_bytes(run.bytes_per_worker_step))
                   : fmt::format("{} {}\n", run.strategy, state_of(current_)))
           << std::flush;
 }
@@ -97,17 +97,17 @@ std::string CompareProgress::state_of(std::size_t run) const {
 
 void CompareProgress::draw() {
   clear();
-  const Verdict verdict = judge(comparison_);
+  const report::Recommendation recommendation = report::recommend(comparison_);
   // A line that wraps would count as two when the cursor goes back.
   const auto line = [&](const std::string& text, std::string_view emphasis) {
     const std::string_view plain = emphasis.empty() ? "" : "\033[0m";
     io_.err << emphasis << text.substr(0, static_cast<std::size_t>(columns_ - 1)) << plain << '\n';
     ++drawn_;
   };
-  line(table_.heading(verdict), io_.color_err ? "\033[1m" : "");
+  line(table_.heading(recommendation), io_.color_err ? "\033[1m" : "");
   for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
     const bool now = running_ && i == current_;
-    line(table_.row(comparison_.runs[i], verdict.standings[i], verdict, state_of(i)),
+    line(table_.row(comparison_.runs[i], recommendation.standings[i], recommendation, state_of(i)),
          now && io_.color_err ? "\033[36m" : "");
   }
   io_.err << std::flush;
@@ -122,7 +122,7 @@ RunOutput::int_type RunOutput::overflow(int_type c) {
     line_.clear();
   } else {
     line_.push_back(next);
-    if (line_ == kEraseLine.substr(1)) line_.clear();
+    if (line_ == launch::kEraseLine.substr(1)) line_.clear();
   }
   return c;
 }

@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/compare_table.h"
-#include "cli/io.h"
+#include "launch/console.h"
+#include "report/table.h"
 
 namespace thinwire::cli {
 
 class CompareProgress {
  public:
   // Looks at `comparison` whenever it draws; both outlive it.
-  CompareProgress(Io& io, const Comparison& comparison);
+  CompareProgress(launch::Io& io, const report::Comparison& comparison);
   ~CompareProgress() { clear(); }
   CompareProgress(const CompareProgress&) = delete;
   CompareProgress& operator=(const CompareProgress&) = delete;
@@ -35,9 +35,9 @@ class CompareProgress {
   void draw();
   std::string state_of(std::size_t run) const;
 
-  Io& io_;
-  const Comparison& comparison_;
-  CompareTable table_;
+  launch::Io& io_;
+  const report::Comparison& comparison_;
+  report::CompareTable table_;
   int columns_ = 0;
   bool in_place_ = false;  // the table fits on the terminal
   std::size_t drawn_ = 0;  // lines of it that stand there now

@@ -6,8 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "cli/synthetic.h"
-#include "thinwire/hash.h"
+#include "base/hash.h"
+#include "plan/synthetic_model.h"
 #include "thinwire/session.h"
 
 namespace thinwire::cli {
@@ -26,10 +26,10 @@ class Reader {
 
   std::span<const std::int64_t> labels() const { return labels_; }
   std::uint64_t hash(std::uint64_t before) const {
-    const std::uint64_t parts[] = {before, hash64(std::as_bytes(std::span(pixels_))),
-                                   hash64(std::as_bytes(std::span(tokens_))),
-                                   hash64(std::as_bytes(std::span(labels_)))};
-    return hash64(std::as_bytes(std::span(parts)));
+    const std::uint64_t parts[] = {before, base::hash64(std::as_bytes(std::span(pixels_))),
+                                   base::hash64(std::as_bytes(std::span(tokens_))),
+                                   base::hash64(std::as_bytes(std::span(labels_)))};
+    return base::hash64(std::as_bytes(std::span(parts)));
   }
 
  private:
@@ -71,8 +71,8 @@ void check_strategy(const std::string& strategy, const Group& group) {
   constexpr float kLearningRate = 0.01f;
   JoinOptions join;
   join.size = group.join.size;
-  const Layout layout = layered(kNumel, kLayerSide);
-  run_workers(find_engine(group.engine).in_process ? group.engine : "threads", join,
+  const Layout layout = plan::layered(kNumel, kLayerSide);
+  run_workers(find_backend(group.engine).in_process ? group.engine : "threads", join,
               [&](Transport& wire) {
                 std::vector<float> params(kNumel, 1.0f), grads(kNumel, 1.0f);
                 const ModelView model{params, grads, layout};

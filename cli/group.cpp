@@ -1,4 +1,6 @@
 #include "cli/group.h"
+#include "base/readable.h"
+#include "transport/backends.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,11 +10,11 @@
 #include <charconv>
 #include <filesystem>
 
-#include "cli/launcher.h"
-#include "cli/memory.h"
+#include "base/memory.h"
 #include "cli/numel.h"
 #include "cli/ranges.h"
-#include "cli/token.h"
+#include "launch/launcher.h"
+#include "launch/token.h"
 
 namespace thinwire::cli {
 namespace {
@@ -23,18 +25,19 @@ constexpr int kMostLocalWorkers = 1024;
 constexpr std::uint64_t kBytesPerProcess = 16u << 20;  // the least that one takes
 
 bool built(std::string_view engine) {
-  return std::ranges::any_of(engines(), [&](const Engine& e) { return e.name == engine; });
+  return std::ranges::any_of(transport_backends(),
+                             [&](const TransportBackend& e) { return e.name == engine; });
 }
 
-std::string choose_engine(const GroupFlags& flags, const std::optional<Place>& place) {
+std::string choose_engine(const GroupFlags& flags, const std::optional<launch::Place>& place) {
   if (!flags.transport.empty()) return flags.transport;
-  const bool mpi_launcher =
-      place && (place->launcher == Launcher::open_mpi || place->launcher == Launcher::pmi);
+  const bool mpi_launcher = place && (place->launcher == launch::Launcher::open_mpi ||
+                                      place->launcher == launch::Launcher::pmi);
   if (mpi_launcher && built("mpi")) return "mpi";
   return built("gloo") ? "gloo" : "threads";
 }
 
-void check_size(const GroupFlags& flags, const std::optional<Place>& place) {
+void check_size(const GroupFlags& flags, const std::optional<launch::Place>& place) {
   if (flags.workers && *flags.workers < 1) {
     throw ConfigError(fmt::format("--workers {}: at least 1 is needed", *flags.workers));
   }
@@ -47,9 +50,9 @@ void check_size(const GroupFlags& flags, const std::optional<Place>& place) {
 }
 
 // A script of a Slurm job that was not started by srun has a SLURM_PROCID all the same.
-bool really_launched(const std::optional<Place>& place, const Environment& env) {
+bool really_launched(const std::optional<launch::Place>& place, const launch::Environment& env) {
   if (!place || place->size == 1) return false;
-  return place->launcher != Launcher::slurm || env("SLURM_STEP_ID").has_value();
+  return place->launcher != launch::Launcher::slurm || env("SLURM_STEP_ID").has_value();
 }
 
 int local_workers(const GroupFlags& flags, std::string_view engine) {
@@ -63,16 +66,16 @@ int local_workers(const GroupFlags& flags, std::string_view engine) {
 
 void check_processes_fit(int workers) {
   const std::uint64_t needed = static_cast<std::uint64_t>(workers) * kBytesPerProcess;
-  const std::optional<std::uint64_t> room = available_memory();
+  const std::optional<std::uint64_t> room = base::available_memory();
   if (!room || needed <= *room) return;
   throw ConfigError(
       fmt::format("--workers {}: so many processes need at least {}, but only {} are "
                   "available",
-                  workers, gibibytes(needed), gibibytes(*room)));
+                  workers, base::gibibytes(needed), base::gibibytes(*room)));
 }
 
-void plan_in_process(Group& group, const GroupFlags& flags, const std::optional<Place>& place,
-                     const Environment& env) {
+void plan_in_process(Group& group, const GroupFlags& flags,
+                     const std::optional<launch::Place>& place, const launch::Environment& env) {
   if (really_launched(place, env)) {
     throw ConfigError(fmt::format(
         "--transport {} runs all workers in one process, but {} started {}: start it once without "
@@ -83,26 +86,27 @@ void plan_in_process(Group& group, const GroupFlags& flags, const std::optional<
   group.join.size = group.workers_to_fit = local_workers(flags, group.engine);
 }
 
-void plan_mpi(const GroupFlags& flags, const std::optional<Place>& place, const Environment& env) {
-  if (place && under_mpi_launcher(env)) return;
+void plan_mpi(const GroupFlags& flags, const std::optional<launch::Place>& place,
+              const launch::Environment& env) {
+  if (place && launch::under_mpi_launcher(env)) return;
   throw ConfigError(fmt::format(
       "--transport mpi needs workers that mpirun or srun started: mpirun -n {} thinwire ... "
       "--transport mpi. To start workers on this machine without it, choose --transport gloo.",
       flags.workers.value_or(kWorkersByHand)));
 }
 
-int inherited_socket(const Environment& env) {
-  const auto text = env(kMasterSocketVariable);
+int inherited_socket(const launch::Environment& env) {
+  const auto text = env(launch::kMasterSocketVariable);
   if (!text) return -1;
   int number = -1;
   std::from_chars(text->data(), text->data() + text->size(), number);
   return number;
 }
 
-void plan_processes(Group& group, const GroupFlags& flags, const std::optional<Place>& place,
-                    const Environment& env) {
-  group.join.interface = find_interface(flags.place, env);
-  group.join.token = find_token(flags.token_file, env);
+void plan_processes(Group& group, const GroupFlags& flags,
+                    const std::optional<launch::Place>& place, const launch::Environment& env) {
+  group.join.interface = launch::find_interface(flags.place, env);
+  group.join.token = launch::find_token(flags.token_file, env);
   if (group.engine == "mpi") plan_mpi(flags, place, env);
   if (!place) {
     if (flags.place.master) {
@@ -117,17 +121,17 @@ void plan_processes(Group& group, const GroupFlags& flags, const std::optional<P
   group.join.rank = place->rank;
   group.join.size = place->size;
   // Whoever started us for this machine has looked at its memory for all.
-  group.workers_to_fit = env(kLauncherVariable) ? 0 : 1;
+  group.workers_to_fit = env(launch::kLauncherVariable) ? 0 : 1;
   if (group.engine == "mpi") return;
-  const Endpoint master = find_master(flags.place, env, *place);
+  const launch::Endpoint master = launch::find_master(flags.place, env, *place);
   group.join.master_host = master.host;
   group.join.master_port = master.port;
   if (place->rank == 0) group.join.master_socket = inherited_socket(env);
 }
 
-LogSink log_to(Io& io) {
+LogSink log_to(launch::Io& io) {
   return [&io](LogLevel level, std::string_view text) {
-    if (level >= LogLevel::warning) print_warning(io, text);
+    if (level >= LogLevel::warning) launch::print_warning(io, text);
   };
 }
 
@@ -135,7 +139,7 @@ LogSink log_to(Io& io) {
 
 void add_group_flags(CLI::App& command, GroupFlags& flags) {
   std::vector<std::string_view> names;
-  for (const Engine& engine : engines()) names.push_back(engine.name);
+  for (const TransportBackend& engine : transport_backends()) names.push_back(engine.name);
   command
       .add_option("--workers", flags.workers,
                   fmt::format("how many ({}, or what the launcher says)", kWorkersByHand))
@@ -182,11 +186,11 @@ void add_group_flags(CLI::App& command, GroupFlags& flags) {
   command.add_option("--fault", flags.fault)->group("");  // for tests: see faulty.cpp
 }
 
-Group plan_group(const GroupFlags& flags, const Environment& env) {
-  const std::optional<Place> place = discover(flags.place, env);
+Group plan_group(const GroupFlags& flags, const launch::Environment& env) {
+  const std::optional<launch::Place> place = launch::discover(flags.place, env);
   Group group;
   group.engine = choose_engine(flags, place);
-  const Engine& engine = find_engine(group.engine);
+  const TransportBackend& engine = find_backend(group.engine);
   group.join.timeout = Seconds(flags.timeout);
   group.join.join_timeout = Seconds(flags.join_timeout);
   if (!flags.network.empty()) group.join.network = Network::parse(flags.network);
@@ -198,28 +202,28 @@ Group plan_group(const GroupFlags& flags, const Environment& env) {
     check_size(flags, place);
     plan_processes(group, flags, place, env);
   }
-  if (!flags.fault.empty()) check_fault(flags.fault, group.join.size);
+  if (!flags.fault.empty()) transport::check_fault(flags.fault, group.join.size);
   return group;
 }
 
 int run_group(const Group& group, Invocation& invocation, const Worker& worker) {
   if (group.start == Group::Start::by_us) {
-    LaunchOptions options;
+    launch::LaunchOptions options;
     options.command = {std::filesystem::read_symlink("/proc/self/exe")};
     options.command.insert(options.command.end(), invocation.arguments.begin(),
                            invocation.arguments.end());
     options.workers = group.join.size;
     options.timeout = group.join.timeout;
-    return launch_workers(options, invocation.io);
+    return launch::launch_workers(options, invocation.io);
   }
-  JoinOptions join = group.join;
+  transport::BackendOptions join = group.join;
   join.log = log_to(invocation.io);
   run_workers(group.engine, join, [&](Transport& wire) {
     // Again, because engines may have put their own handler in its place.
-    end_on_interrupt(invocation.io);
+    launch::end_on_interrupt(invocation.io);
     worker(wire);
   });
-  return kOk;
+  return launch::kOk;
 }
 
 }  // namespace thinwire::cli

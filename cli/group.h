@@ -5,8 +5,9 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/discovery.h"
-#include "thinwire/engines.h"
+#include "launch/discovery.h"
+#include "thinwire/launch.h"
+#include "transport/backends.h"
 
 namespace thinwire::cli {
 
@@ -17,7 +18,7 @@ struct GroupFlags {
   std::string network;    // empty: the real one
   double timeout = 60;
   double join_timeout = 30;
-  PlaceFlags place;
+  launch::PlaceFlags place;
   std::string token_file;
   std::string fault;
 };
@@ -31,14 +32,14 @@ struct Group {
   };
   Start start = Start::in_process;
   std::string engine;
-  JoinOptions join;
+  transport::BackendOptions join;
   // Workers that will share this machine's memory and have not started yet.
   int workers_to_fit = 1;
 };
 
 // Reads the file of the token, and how much memory there is. ConfigError if the flags, the build
 // and the environment do not fit together.
-Group plan_group(const GroupFlags& flags, const Environment& env);
+Group plan_group(const GroupFlags& flags, const launch::Environment& env);
 
 // Runs the worker on every rank that lives in this process, or starts processes that will do so.
 // Returns the exit code; throws what a worker in this process threw.

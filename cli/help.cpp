@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/spec.h"
+#include "cli/argument_check.h"
 #include "cli/command.h"
-#include "cli/words.h"
 #include "thinwire/error.h"
-#include "thinwire/spec.h"
 
 namespace thinwire::cli {
 namespace {
@@ -63,11 +63,12 @@ void add_help(CLI::App& root, Invocation& invocation) {
       const CLI::App* app = &root;
       for (const std::string& word : *words) {
         const CLI::App* next = find_command(*app, word);
-        if (next == nullptr) throw ConfigError(unknown_word("command", word, command_names(*app)));
+        if (next == nullptr)
+          throw ConfigError(base::unknown_word("command", word, command_names(*app)));
         app = next;
       }
       invocation.io.out << app->help();
-      return kOk;
+      return launch::kOk;
     };
   });
 }

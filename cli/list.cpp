@@ -3,9 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/spec.h"
 #include "cli/command.h"
 #include "cli/help.h"
-#include "thinwire/engines.h"
+#include "thinwire/launch.h"
 #include "thinwire/strategy.h"
 #include "trainer/data/dataset.h"
 #ifdef THINWIRE_TRAINER
@@ -15,44 +16,41 @@
 namespace thinwire::cli {
 namespace {
 
-void print_entry(Io& io, std::string_view name, std::string_view help) {
-  io.out << bold(io, fmt::format("{:<12}", name)) << help << '\n';
+void print_entry(launch::Io& io, std::string_view name, std::string_view help) {
+  io.out << launch::bold(io, fmt::format("{:<12}", name)) << help << '\n';
 }
 
-void print_keys(Io& io, const std::vector<SpecKey>& keys) {
+void print_keys(launch::Io& io, const std::vector<SpecKey>& keys) {
   for (const SpecKey& key : keys) {
     io.out << fmt::format("{:12}{:<22}  allowed: {}\n", "", key.name + "=" + key.fallback,
                           key.allowed);
   }
 }
 
-template <class Part>
-void print_parts(Io& io, std::span<const Entry<Part>> parts) {
-  for (const Entry<Part>& entry : parts) {
-    print_entry(io, entry.name, entry.help);
-    print_keys(io, keys_of(entry));
+void list_strategies(launch::Io& io) {
+  for (const StrategyInfo& strategy : strategies()) {
+    print_entry(io, strategy.name, strategy.help);
+    print_keys(io, strategy_keys(strategy.name));
   }
 }
 
-void list_strategies(Io& io) { print_parts(io, strategies()); }
-
-void list_transports(Io& io) {
-  for (const Engine& engine : engines()) {
+void list_transports(launch::Io& io) {
+  for (const TransportBackend& engine : transport_backends()) {
     print_entry(io, engine.name, engine.help);
   }
 }
 
 #ifdef THINWIRE_TRAINER
-void list_models(Io& io) {
+void list_models(launch::Io& io) {
   for (const trainer::ModelHelp& model : trainer::model_list()) {
     print_entry(io, model.name, model.help);
   }
 }
 #else
-void list_models(Io& io) { io.out << "no models: this build has no libtorch\n"; }
+void list_models(launch::Io& io) { io.out << "no models: this build has no libtorch\n"; }
 #endif
 
-void list_data(Io& io) {
+void list_data(launch::Io& io) {
   for (const trainer::DataSource& source : trainer::data_sources()) {
     print_entry(io, source.name, source.help);
   }
@@ -60,23 +58,25 @@ void list_data(Io& io) {
 
 struct List {
   std::string_view name;
-  void (*print)(Io&);
+  void (*print)(launch::Io&);
 };
 constexpr List kLists[] = {
-    {"strategies", list_strategies}, {"transports", list_transports},
-    {"models", list_models},         {"data", list_data},
+    {"strategies", list_strategies},
+    {"transports", list_transports},
+    {"models", list_models},
+    {"data", list_data},
 };
 
-int list(Io& io, const std::string& word) {
+int list(launch::Io& io, const std::string& word) {
   std::vector<std::string> known;
   for (const List& each : kLists) {
     if (each.name == word) {
       each.print(io);
-      return kOk;
+      return launch::kOk;
     }
     known.emplace_back(each.name);
   }
-  throw ConfigError(unknown_word("list", word, known));
+  throw ConfigError(base::unknown_word("list", word, known));
 }
 
 }  // namespace

@@ -41,8 +41,4 @@ std::vector<std::size_t> parse_numels(std::string_view text) {
   }
 }
 
-std::string gibibytes(std::uint64_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (std::uint64_t{1} << 30));
-}
-
 }  // namespace thinwire::cli

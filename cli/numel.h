@@ -12,6 +12,4 @@ namespace thinwire::cli {
 std::size_t parse_numel(std::string_view text);
 std::vector<std::size_t> parse_numels(std::string_view text);  // separated by commas
 
-std::string gibibytes(std::uint64_t bytes);  // "0.37 GiB"
-
 }  // namespace thinwire::cli

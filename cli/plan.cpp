@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/duration.h"
 #include "cli/command.h"
-#include "cli/duration.h"
 #include "cli/help.h"
 #include "cli/numel.h"
 #include "cli/plan_report.h"
 #include "cli/ranges.h"
 #include "cli/strategy_list.h"
-#include "thinwire/engines.h"
 #include "thinwire/error.h"
+#include "thinwire/launch.h"
 #ifdef THINWIRE_TRAINER
 #include "trainer/step_time.h"
 #endif
@@ -54,10 +54,10 @@ std::vector<int> parse_workers(std::string_view text) {
     int value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc{} || end != word.data() + word.size() || value < 1 ||
-        value > kMostPlannedWorkers) {
+        value > plan::kMostPlannedWorkers) {
       throw ConfigError(
           fmt::format("--workers {}: '{}' is not a number of workers of 1 ... {}; example: 4,8,16",
-                      text, word, kMostPlannedWorkers));
+                      text, word, plan::kMostPlannedWorkers));
     }
     if (std::ranges::find(out, value) == out.end()) out.push_back(value);
   }
@@ -66,14 +66,14 @@ std::vector<int> parse_workers(std::string_view text) {
 
 std::vector<std::string> all_strategies() {
   std::vector<std::string> out;
-  for (const Entry<Strategy>& entry : strategies()) out.emplace_back(entry.name);
+  for (const StrategyInfo& entry : strategies()) out.emplace_back(entry.name);
   return out;
 }
 
 #ifdef THINWIRE_TRAINER
 Layout layout_of(const std::string& model) { return trainer::layout_of(model); }
 
-void measure_step(PlanSetting& setting, const PlanFlags& flags, Progress& progress) {
+void measure_step(PlanSetting& setting, const PlanFlags& flags, launch::Progress& progress) {
   progress.stage(fmt::format("{}: computing steps of {} examples", flags.model, flags.batch));
   const trainer::StepTime measured = trainer::measure_step(flags.model, flags.batch);
   setting.workload.step_time = measured.seconds;
@@ -85,7 +85,7 @@ constexpr std::string_view kNoModels = "this build has no libtorch, and so no mo
 Layout layout_of(const std::string& model) {
   throw ConfigError(fmt::format("--model {}: {} and --step-time", model, kNoModels));
 }
-void measure_step(PlanSetting&, const PlanFlags&, Progress&) {
+void measure_step(PlanSetting&, const PlanFlags&, launch::Progress&) {
   throw ConfigError(std::string(kNoModels));
 }
 #endif
@@ -114,51 +114,51 @@ PlanSetting read(const PlanFlags& flags) {
       flags.strategies.empty() ? all_strategies() : parse_strategies(flags.strategies);
   setting.workload.network = Network::parse(flags.network);
   if (!flags.step_time.empty()) {
-    setting.workload.step_time = parse_duration("--step-time", flags.step_time);
+    setting.workload.step_time = base::parse_duration("--step-time", flags.step_time);
   }
-  setting.workload.layout =
-      flags.model.empty() ? made_up_model(parse_numel(flags.numel)) : layout_of(flags.model);
+  setting.workload.layout = flags.model.empty() ? plan::synthetic_model(parse_numel(flags.numel))
+                                                : layout_of(flags.model);
   setting.workload.full = flags.full;
-  find_engine("sim");  // or it says that this build has none
+  find_backend("sim");  // or it says that this build has none
   return setting;
 }
 
 int plan(const PlanFlags& flags, Invocation& invocation) {
-  Io& io = invocation.io;
+  launch::Io& io = invocation.io;
   PlanSetting setting = read(flags);
-  std::vector<Forecast> forecasts;
+  std::vector<plan::Prediction> predictions;
   std::string last_reason;
-  int code = kOk;
+  int code = launch::kOk;
   {
-    Progress progress(io);
+    launch::Progress progress(io);
     const auto leave_out = [&](const std::string& strategy, int workers, const char* reason) {
       progress.clear();
       last_reason = fmt::format("{}, {} workers: {}", strategy, workers, reason);
       io.err << "left out: " << last_reason << '\n';
     };
     if (flags.step_time.empty()) measure_step(setting, flags, progress);
-    Forecaster forecaster(setting.workload);
+    plan::Planner forecaster(setting.workload);
     for (const std::string& strategy : setting.strategies) {
       for (const int workers : setting.workers) {
         progress.stage(fmt::format("{}, {} workers", strategy, workers));
         try {
-          forecasts.push_back(forecaster.forecast(strategy, workers));
+          predictions.push_back(forecaster.predict(strategy, workers));
         } catch (const ConfigError& reason) {
           leave_out(strategy, workers, reason.what());
           continue;
         } catch (const std::exception& failure) {  // what is known by now is still worth a table
           leave_out(strategy, workers, failure.what());
-          code = kRunFailed;
+          code = launch::kRunFailed;
           continue;
         }
         if (!flags.json) continue;
         progress.clear();
-        print_plan_json(io, setting, forecasts.back());
+        print_plan_json(io, setting, predictions.back());
       }
     }
   }
-  if (forecasts.empty() && code == kOk) throw ConfigError(last_reason);
-  if (!flags.json && !forecasts.empty()) print_plan(io, setting, forecasts);
+  if (predictions.empty() && code == launch::kOk) throw ConfigError(last_reason);
+  if (!flags.json && !predictions.empty()) print_plan(io, setting, predictions);
   return code;
 }
 

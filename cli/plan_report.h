@@ -1,16 +1,16 @@
-// What `plan` prints: tables and advice for people, a JSON line per forecast for scripts.
+// What `plan` prints: tables and advice for people, a JSON line per prediction for scripts.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cli/forecast.h"
-#include "cli/io.h"
+#include "launch/console.h"
+#include "plan/planner.h"
 
 namespace thinwire::cli {
 
 struct PlanSetting {
-  Workload workload;
+  plan::Workload workload;
   std::string model;               // empty: a number of parameters was given
   std::size_t measured_batch = 0;  // of the step that was timed here; 0: its time was given
   std::size_t batch = 0;           // that the time is for
@@ -18,14 +18,16 @@ struct PlanSetting {
   std::vector<int> workers;
 };
 
-void print_plan_json(Io& io, const PlanSetting& setting, const Forecast& forecast);
+void print_plan_json(launch::Io& io, const PlanSetting& setting,
+                     const plan::Prediction& prediction);
 
 // Those that could not be told are missing.
-void print_plan(Io& io, const PlanSetting& setting, const std::vector<Forecast>& forecasts);
+void print_plan(launch::Io& io, const PlanSetting& setting,
+                const std::vector<plan::Prediction>& predictions);
 
 // The sentences of the advice: the best choice for each number of workers, and where dense is as
 // good.
 std::vector<std::string> plan_advice(const PlanSetting& setting,
-                                     const std::vector<Forecast>& forecasts);
+                                     const std::vector<plan::Prediction>& predictions);
 
 }  // namespace thinwire::cli

@@ -4,22 +4,24 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/duration.h"
+#include "base/duration.h"
 #include "cli/plan_report.h"
 #include "cli/test_call.h"
-#include "strategy/model_run.h"
-#include "tests/words.h"
+#include "testing/model_run.h"
+#include "testing/split_words.h"
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
 namespace {
 
-Outcome plan(const Words& more) { return call(Words{"plan"} + more); }
+using test::operator+;
 
-void expect_refused(const Words& arguments, std::string_view part) {
+Outcome plan(const test::Words& more) { return call(test::Words{"plan"} + more); }
+
+void expect_refused(const test::Words& arguments, std::string_view part) {
   const Outcome outcome = plan(arguments);
-  EXPECT_EQ(outcome.code, kBadUsage) << outcome.err;
+  EXPECT_EQ(outcome.code, launch::kBadUsage) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " is not in: " << outcome.err;
 }
@@ -54,18 +56,18 @@ TEST(Plan, RefusesWhatItCannotPlanForBeforeAnythingStarts) {
 }
 
 TEST(Plan, ReadsDurations) {
-  EXPECT_DOUBLE_EQ(parse_duration("--t", "350ms").count(), 0.35);
-  EXPECT_DOUBLE_EQ(parse_duration("--t", "0.35s").count(), 0.35);
-  EXPECT_DOUBLE_EQ(parse_duration("--t", "0.35").count(), 0.35);
-  EXPECT_DOUBLE_EQ(parse_duration("--t", "20us").count(), 20e-6);
+  EXPECT_DOUBLE_EQ(base::parse_duration("--t", "350ms").count(), 0.35);
+  EXPECT_DOUBLE_EQ(base::parse_duration("--t", "0.35s").count(), 0.35);
+  EXPECT_DOUBLE_EQ(base::parse_duration("--t", "0.35").count(), 0.35);
+  EXPECT_DOUBLE_EQ(base::parse_duration("--t", "20us").count(), 20e-6);
 }
 
 TEST(Plan, PrintsALinePerStrategyAndSize) {
-  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome =
       plan({"--numel", "50k", "--step-time", "20ms", "--network", "100mbit,0.1ms", "--workers",
             "1,4", "--strategies", "dense; localsgd:period=4", "--json"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   std::vector<nlohmann::json> lines;
   std::istringstream stream(outcome.out);
   for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
@@ -85,10 +87,10 @@ TEST(Plan, PrintsALinePerStrategyAndSize) {
 }
 
 TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
-  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = plan({"--numel", "3M", "--step-time", "50ms", "--network", "1gbit,0.1ms",
                                 "--workers", "16", "--strategies", "dense; gtopk"});
-  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   for (const char* part : {"efficiency, %", "step, ms", "sent per worker and step",
                            "16 workers: gtopk", "Nowhere is dense as good", "scaled payloads"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;
@@ -97,27 +99,29 @@ TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
 }
 
 TEST(Plan, LeavesOutWhatIsTooLargeToSimulateAndSaysWhy) {
-  if (!has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = plan({"--numel", "1k", "--step-time", "50ms", "--network", "1gbit",
                                 "--workers", "512", "--strategies", "gossip"});
-  EXPECT_EQ(outcome.code, kBadUsage);
+  EXPECT_EQ(outcome.code, launch::kBadUsage);
   EXPECT_NE(outcome.err.find("left out: gossip, 512 workers"), std::string::npos) << outcome.err;
 }
 
-Forecast made_up(std::string strategy, int workers, double seconds, Pace pace = Pace::lockstep) {
-  Forecast out;
+plan::Prediction made_up(std::string strategy, int workers, double seconds,
+                         SyncMode sync_mode = SyncMode::synchronous) {
+  plan::Prediction out;
   out.strategy = std::move(strategy);
   out.workers = workers;
   out.step = Seconds(seconds);
-  out.pace = pace;
+  out.sync_mode = sync_mode;
   return out;
 }
 
-std::string advice(const std::vector<int>& workers, const std::vector<Forecast>& forecasts) {
+std::string advice(const std::vector<int>& workers,
+                   const std::vector<plan::Prediction>& predictions) {
   PlanSetting setting;
   setting.workers = workers;
   std::string out;
-  for (const std::string& line : plan_advice(setting, forecasts)) out += line + "\n";
+  for (const std::string& line : plan_advice(setting, predictions)) out += line + "\n";
   return out;
 }
 
@@ -137,7 +141,7 @@ TEST(PlanAdvice, PrefersDenseWhereItIsAsGood) {
 
 TEST(PlanAdvice, NamesStrategiesThatLetModelsDifferApart) {
   const std::string text =
-      advice({4}, {made_up("gtopk", 4, 1), made_up("gossip", 4, 0.5, Pace::free)});
+      advice({4}, {made_up("gtopk", 4, 1), made_up("gossip", 4, 0.5, SyncMode::asynchronous)});
   EXPECT_NE(text.find("4 workers: gtopk"), std::string::npos) << text;
   EXPECT_NE(text.find("if models may differ for a while: gossip"), std::string::npos) << text;
   EXPECT_EQ(text.find("dense"), std::string::npos) << text;
@@ -145,7 +149,7 @@ TEST(PlanAdvice, NamesStrategiesThatLetModelsDifferApart) {
 
 TEST(PlanAdvice, SaysWhatDenseIsAsGoodAs) {
   const std::string text =
-      advice({4}, {made_up("dense", 4, 1), made_up("gossip", 4, 0.5, Pace::free)});
+      advice({4}, {made_up("dense", 4, 1), made_up("gossip", 4, 0.5, SyncMode::asynchronous)});
   EXPECT_NE(text.find("With 4 workers dense is as good as anything that keeps all models equal."),
             std::string::npos)
       << text;

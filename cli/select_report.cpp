@@ -12,13 +12,13 @@ constexpr int kAddBytes = 12;  // r += g reads two floats and writes one
 
 std::string milliseconds(double seconds) { return fmt::format("{:.2f} ms", seconds * 1e3); }
 
-double ratio_to_add(const SelectResult& result) {
+double ratio_to_add(const measure::SelectResult& result) {
   return result.add_seconds.median > 0 ? result.seconds.median / result.add_seconds.median : 0;
 }
 
 }  // namespace
 
-void SelectReport::add(const SelectResult& result) {
+void SelectReport::add(const measure::SelectResult& result) {
   if (json_) {
     print_json(result);
   } else {
@@ -30,22 +30,23 @@ void SelectReport::add(const SelectResult& result) {
 }
 
 void SelectReport::print_heading() {
-  io_.out << bold(io_, fmt::format("exact selection of {} of {} floats (density {}), one core, {} "
-                                   "steps; memory bound: its bytes at the speed of r += g",
-                                   plan_.k(), plan_.numel, plan_.density, plan_.reps))
+  io_.out << launch::bold(
+                 io_, fmt::format("exact selection of {} of {} floats (density {}), one core, {} "
+                                  "steps; memory bound: its bytes at the speed of r += g",
+                                  plan_.k(), plan_.numel, plan_.density, plan_.reps))
           << '\n'
           << fmt::format(fmt::runtime(kRow), "kernel", "median", "min", "max", "r += g", "ratio",
                          "B/float", "x mem. bound", "candidates")
           << '\n';
 }
 
-void SelectReport::print_row(const SelectResult& result) {
+void SelectReport::print_row(const measure::SelectResult& result) {
   const double bound = result.add_seconds.median * result.bytes_per_element / kAddBytes;
-  const bool streams = result.kernel != SelectKernel::nth_element;  // its bytes are known
+  const bool streams = result.kernel != measure::SelectKernel::nth_element;  // its bytes are known
   io_.out << fmt::format(
-                 fmt::runtime(kRow), name_of(result.kernel), milliseconds(result.seconds.median),
-                 milliseconds(result.seconds.min), milliseconds(result.seconds.max),
-                 milliseconds(result.add_seconds.median),
+                 fmt::runtime(kRow), measure::name_of(result.kernel),
+                 milliseconds(result.seconds.median), milliseconds(result.seconds.min),
+                 milliseconds(result.seconds.max), milliseconds(result.add_seconds.median),
                  fmt::format("{:.2f}", ratio_to_add(result)),
                  streams ? fmt::format("{}", result.bytes_per_element) : "-",
                  streams && bound > 0 ? fmt::format("{:.2f}", result.seconds.median / bound) : "-",
@@ -55,9 +56,9 @@ void SelectReport::print_row(const SelectResult& result) {
           << (result.exact ? "" : "  NOT EXACT") << '\n';
 }
 
-void SelectReport::print_json(const SelectResult& result) {
+void SelectReport::print_json(const measure::SelectResult& result) {
   const nlohmann::ordered_json line = {
-      {"kernel", name_of(result.kernel)},
+      {"kernel", measure::name_of(result.kernel)},
       {"numel", plan_.numel},
       {"density", plan_.density},
       {"k", plan_.k()},

@@ -1,24 +1,25 @@
 // What `bench select` prints: a table for people, a JSON line per kernel for scripts.
 #pragma once
 
-#include "cli/io.h"
-#include "cli/select_bench.h"
+#include "bench/measure/select_bench.h"
+#include "launch/console.h"
 
 namespace thinwire::cli {
 
 class SelectReport {
  public:
-  SelectReport(Io& io, const SelectPlan& plan, bool json) : io_(io), plan_(plan), json_(json) {}
+  SelectReport(launch::Io& io, const measure::SelectBenchOptions& plan, bool json)
+      : io_(io), plan_(plan), json_(json) {}
 
-  void add(const SelectResult& result);
+  void add(const measure::SelectResult& result);
 
  private:
   void print_heading();
-  void print_row(const SelectResult& result);
-  void print_json(const SelectResult& result);
+  void print_row(const measure::SelectResult& result);
+  void print_json(const measure::SelectResult& result);
 
-  Io& io_;
-  const SelectPlan& plan_;
+  launch::Io& io_;
+  const measure::SelectBenchOptions& plan_;
   bool json_;
   bool started_ = false;
 };

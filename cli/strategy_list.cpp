@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/spec.h"
 #include "thinwire/error.h"
-#include "thinwire/spec.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::cli {
@@ -27,7 +27,7 @@ std::vector<std::string> parse_strategies(std::string_view text) {
     const std::string_view word = trimmed(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (word.empty()) continue;
-    const std::string spec = Spec::parse(word).str();
+    const std::string spec = base::Spec::parse(word).str();
     make_strategy(spec);
     if (std::ranges::find(out, spec) != out.end()) {
       throw ConfigError(fmt::format("--strategies: '{}' is there twice", spec));

@@ -21,10 +21,10 @@ struct Outcome {
 
 inline Outcome call(std::vector<std::string> arguments, const Variables& variables = {}) {
   std::ostringstream out, err;
-  Io io{out, err, [&](std::string_view name) -> std::optional<std::string> {
-          const auto found = variables.find(name);
-          return found == variables.end() ? std::nullopt : std::optional(found->second);
-        }};
+  launch::Io io{out, err, [&](std::string_view name) -> std::optional<std::string> {
+                  const auto found = variables.find(name);
+                  return found == variables.end() ? std::nullopt : std::optional(found->second);
+                }};
   const int code = run(std::move(arguments), io);
   return {code, out.str(), err.str()};
 }

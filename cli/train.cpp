@@ -1,11 +1,11 @@
 // thinwire train: a network learns on several workers.
 #include <CLI/CLI.hpp>
 
+#include "base/writable.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
-#include "cli/writable.h"
 
 namespace thinwire::cli {
 namespace {
@@ -25,20 +25,22 @@ void check_directory(const trainer::TrainOptions& options) {
 }
 
 int train(TrainFlags flags, Invocation& invocation) {
-  Io& io = invocation.io;
+  launch::Io& io = invocation.io;
   check_directory(flags.options);
   const Group group = plan_group(flags.group, io.env);
   const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
   complete(flags, group, data);
   const std::size_t parameters = check(flags.options, data);
   check_memory(parameters, group);
-  if (!flags.options.out.empty()) make_writable_directory(flags.options.out);
+  if (!flags.options.out.empty()) base::make_writable_directory(flags.options.out);
   if (flags.options.resume) {
     check_resume(flags.options, parameters, group.join.rank, group.join.size);
   }
 
   if (group.start == Group::Start::by_us) return run_group(group, invocation, {});
-  flags.options.session.log = [&io](LogLevel, std::string_view text) { print_warning(io, text); };
+  flags.options.session.log = [&io](LogLevel, std::string_view text) {
+    launch::print_warning(io, text);
+  };
   const TrainSetting setting{flags.options, group.engine, flags.group.network, group.join.size,
                              group.engine == "sim"};
   std::optional<TrainReport> report;

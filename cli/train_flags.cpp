@@ -1,12 +1,13 @@
 #include "cli/train_flags.h"
+#include "base/readable.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
 
-#include "cli/duration.h"
-#include "cli/memory.h"
+#include "base/duration.h"
+#include "base/memory.h"
 #include "cli/numel.h"
 #include "cli/ranges.h"
 
@@ -47,8 +48,8 @@ void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& da
   require(options.learning_rate > 0, "--lr: more than 0");
   require(flags.momentum >= 0 && flags.momentum < 1, "--momentum: 0 ... 1, without 1");
   require(flags.nonfinite == "skip" || flags.nonfinite == "stop", "--nonfinite: skip or stop");
-  options.descent.momentum = static_cast<float>(flags.momentum);
-  options.descent.weight_decay = static_cast<float>(flags.weight_decay);
+  options.sgd.momentum = static_cast<float>(flags.momentum);
+  options.sgd.weight_decay = static_cast<float>(flags.weight_decay);
   options.session.nonfinite = flags.nonfinite == "stop" ? NonFinite::stop : NonFinite::skip;
   options.step_time = Seconds(flags.step_time);
   for (const std::string& text : flags.slow) options.slow.push_back(parse_straggler(text, workers));
@@ -67,12 +68,13 @@ void check_memory(std::size_t parameters, const Group& group) {
   constexpr std::uint64_t kBuffers = 5;
   const std::uint64_t needed = std::uint64_t{parameters} * sizeof(float) * kBuffers *
                                static_cast<std::uint64_t>(group.workers_to_fit);
-  const std::optional<std::uint64_t> room = available_memory();
+  const std::optional<std::uint64_t> room = base::available_memory();
   if (!room || needed <= *room) return;
   throw ConfigError(fmt::format(
       "--workers {}: on this machine {} models of {} parameters need at least {}, but only {} are "
       "available: fewer workers, or a smaller --model",
-      group.join.size, group.workers_to_fit, parameters, gibibytes(needed), gibibytes(*room)));
+      group.join.size, group.workers_to_fit, parameters, base::gibibytes(needed),
+      base::gibibytes(*room)));
 }
 
 void add_training_flags(CLI::App& command, TrainFlags& flags) {
@@ -96,7 +98,7 @@ void add_training_flags(CLI::App& command, TrainFlags& flags) {
       ->type_name("LR")
       ->check(number(0, 1e6));
   command.add_option("--momentum", flags.momentum, "(0.9)")->type_name("M")->check(number(0, 1));
-  command.add_flag("--nesterov", options.descent.nesterov, "Nesterov's form of momentum");
+  command.add_flag("--nesterov", options.sgd.nesterov, "Nesterov's form of momentum");
   command.add_option("--weight-decay", flags.weight_decay, "(0)")
       ->type_name("W")
       ->check(number(0, 1e6));
@@ -137,7 +139,7 @@ void add_run_flags(CLI::App& command, TrainFlags& flags) {
                   "what computing a step takes, such as 50ms, for sim (as measured)")
       ->type_name("T")
       ->transform([](const std::string& text) {
-        return fmt::format("{}", parse_duration("--step-time", text).count());
+        return fmt::format("{}", base::parse_duration("--step-time", text).count());
       });
 }
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/readable.h"
+#include "base/readable.h"
 
 namespace thinwire::cli {
 namespace {
@@ -27,11 +27,11 @@ Json stragglers_json(const std::vector<trainer::LateWorker>& workers) {
   return list;
 }
 
-Json detail(const std::vector<Figure>& figures) {
+Json detail(const std::vector<Metric>& metrics) {
   Json out = Json::object();
-  for (const Figure& figure : figures) {
-    Json& place = figure.group.empty() ? out : out[figure.group];
-    place[figure.name] = figure.value();
+  for (const Metric& metric : metrics) {
+    Json& place = metric.group.empty() ? out : out[metric.group];
+    place[metric.name] = metric.value();
   }
   return out;
 }
@@ -50,7 +50,7 @@ void write_file(const fs::path& file, const std::string& text) {
 
 }  // namespace
 
-TrainReport::TrainReport(Io& io, const TrainSetting& setting)
+TrainReport::TrainReport(launch::Io& io, const TrainSetting& setting)
     : io_(io), setting_(setting), progress_(io) {
   const std::string& out = setting.options.out;
   if (out.empty()) return;
@@ -73,10 +73,11 @@ std::string TrainReport::line(const trainer::StepReport& report) const {
   const double done = report.position, all = static_cast<double>(report.steps);
   const double timed = done - first_position_;
   const Seconds left = (system_runtime().now() - first_time_) / std::max(timed, 1.0) * (all - done);
-  return fmt::format("{}{:.2f}  step {:.0f}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}",
-                     kProgressWord, report.epoch, std::min(done, all), report.steps, report.loss,
-                     report.samples_per_second, readable_bytes(static_cast<double>(bytes_)),
-                     timed > 0 && done < all ? fmt::format("  {} left", readable_time(left)) : "");
+  return fmt::format(
+      "{}{:.2f}  step {:.0f}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}", kProgressWord,
+      report.epoch, std::min(done, all), report.steps, report.loss, report.samples_per_second,
+      base::readable_bytes(static_cast<double>(bytes_)),
+      timed > 0 && done < all ? fmt::format("  {} left", base::readable_time(left)) : "");
 }
 
 void TrainReport::step(const trainer::StepReport& report) {
@@ -135,7 +136,7 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
 
 void TrainReport::note(const std::string& text) {
   progress_.clear();
-  io_.err << fmt::format("{}{}\n", kErrorPrefix, text);
+  io_.err << fmt::format("{}{}\n", launch::kErrorPrefix, text);
 }
 
 void TrainReport::log(const std::string& line) {
@@ -191,7 +192,7 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"skipped_steps", result.skipped_steps},
               {"residual_ratio", result.residual_ratio},
               {"stragglers", stragglers_json(result.stragglers)},
-              {"detail", detail(result.figures)}}
+              {"detail", detail(result.metrics)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);  // a path need not be UTF-8
 }
 
@@ -201,24 +202,26 @@ void TrainReport::print_summary(const trainer::TrainResult& result) {
     io_.out << fmt::format("  {:<22}{}\n", name, value);
   };
   const double steps = std::max(1.0, static_cast<double>(result.steps));
-  io_.out << bold(io_, fmt::format("{} on {}, {} workers over {}{}, strategy {}\n", options.model,
-                                   options.data, setting_.workers, setting_.transport,
-                                   setting_.network.empty() ? "" : " at " + setting_.network,
-                                   options.session.strategy));
+  io_.out << launch::bold(
+      io_, fmt::format("{} on {}, {} workers over {}{}, strategy {}\n", options.model, options.data,
+                       setting_.workers, setting_.transport,
+                       setting_.network.empty() ? "" : " at " + setting_.network,
+                       options.session.strategy));
   row("test accuracy", fmt::format("{:.2f} %  (loss {:.4f}, whole test set)",
                                    100 * result.test.accuracy, result.test.loss));
   row("steps",
       fmt::format(
           "{}  ({} samples{})", result.steps, result.samples,
           result.skipped_steps > 0 ? fmt::format(", {} steps skipped", result.skipped_steps) : ""));
-  row(setting_.virtual_time ? "time (simulated)" : "time", readable_time(result.total));
-  row("time per step",
-      fmt::format("compute {}, codec {}, wire {}, waiting {}",
-                  readable_time(result.compute / steps), readable_time(result.codec / steps),
-                  readable_time(result.wire / steps), readable_time(result.wait / steps)));
+  row(setting_.virtual_time ? "time (simulated)" : "time", base::readable_time(result.total));
+  row("time per step", fmt::format("compute {}, codec {}, wire {}, waiting {}",
+                                   base::readable_time(result.compute / steps),
+                                   base::readable_time(result.codec / steps),
+                                   base::readable_time(result.wire / steps),
+                                   base::readable_time(result.wait / steps)));
   row("sent per worker, step",
-      fmt::format("{}  (dense fp32: {})", readable_bytes(result.bytes_per_worker_step),
-                  readable_bytes(result.dense_bytes_per_worker_step)));
+      fmt::format("{}  (dense fp32: {})", base::readable_bytes(result.bytes_per_worker_step),
+                  base::readable_bytes(result.dense_bytes_per_worker_step)));
   row("replicas", result.replicas_identical ? "bit-identical" : "DIFFERENT");
   print_stragglers(result);
 }
@@ -233,7 +236,7 @@ void TrainReport::print_stragglers(const trainer::TrainResult& result) {
         "{:.0f} "
         "% of the time\n",
         i == 0 ? "stragglers" : "", worker.rank, worker.host, worker.compute_ratio,
-        readable_time(worker.waited), 100 * worker.waited / result.total);
+        base::readable_time(worker.waited), 100 * worker.waited / result.total);
   }
   if (late.size() > kNamed) {
     io_.out << fmt::format("  {:<22}and {} more\n", "", late.size() - kNamed);

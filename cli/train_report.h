@@ -4,8 +4,8 @@
 #include <fstream>
 #include <string>
 
-#include "cli/io.h"
-#include "thinwire/network.h"
+#include "launch/console.h"
+#include "thinwire/types.h"
 #include "trainer/train.h"
 
 namespace thinwire::cli {
@@ -28,7 +28,7 @@ class TrainReport {
  public:
   // Opens DIR/run.jsonl if there is a directory; on a resume, lines of steps that will be repeated
   // are removed from it.
-  TrainReport(Io& io, const TrainSetting& setting);
+  TrainReport(launch::Io& io, const TrainSetting& setting);
 
   trainer::Observer observer();
   void finish(const trainer::TrainResult& result, Summary summary);
@@ -47,9 +47,9 @@ class TrainReport {
   void log(const std::string& line);
   void drop_repeated_steps(std::uint64_t first_step);
 
-  Io& io_;
+  launch::Io& io_;
   TrainSetting setting_;
-  Progress progress_;
+  launch::Progress progress_;
   std::ofstream log_;
   std::uint64_t bytes_ = 0;
   std::string training_loss_;  // of all workers, if there was a step to tell it of

@@ -6,7 +6,7 @@
 //
 // Everything thinwire needs to know about a model is two flat buffers, parameters and gradients,
 // and where each tensor lies in them.
-#include <thinwire/engines.h>
+#include <thinwire/launch.h>
 #include <thinwire/session.h>
 
 #include <algorithm>
@@ -98,8 +98,8 @@ class Perceptron {
 // SGD with momentum, the part of it that the strategy leaves to the optimizer.
 class Sgd {
  public:
-  Sgd(const thinwire::Descent& descent, std::size_t numel)
-      : momentum_(descent.momentum), velocity_(numel) {}
+  Sgd(const thinwire::SgdConfig& sgd, std::size_t numel)
+      : momentum_(sgd.momentum), velocity_(numel) {}
 
   void step(const thinwire::ModelView& model) {
     for (std::size_t i = 0; i < velocity_.size(); ++i) {
@@ -129,13 +129,13 @@ void train(thinwire::Transport& wire) {
   thinwire::SessionOptions options;
   options.strategy = "gtopk:density=0.1";  // another word, and workers communicate differently
   options.run.steps = kSteps;
-  options.run.descent.momentum = 0.9f;
+  options.run.sgd.momentum = 0.9f;
   options.check_every = 1000;  // compares the replicas; an error names the tensor that differs
 
   Perceptron model;
   thinwire::Session session(wire, options);
   // gtopk applies momentum before it selects, and then leaves nothing of it to the optimizer.
-  Sgd optimizer(session.remaining_descent(), model.view().layout.numel);
+  Sgd optimizer(session.optimizer_share(), model.view().layout.numel);
 
   // Each worker has its own examples; rank 0's parameters reach all in begin().
   std::mt19937 random(1000u + static_cast<unsigned>(wire.rank()));

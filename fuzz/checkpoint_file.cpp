@@ -1,6 +1,6 @@
+#include "base/hash.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/target.h"
-#include "thinwire/hash.h"
 #include "trainer/checkpoint.h"
 
 namespace thinwire::fuzz {
@@ -9,7 +9,7 @@ namespace thinwire::fuzz {
 void checkpoint_file(Bytes input) {
   const trainer::Identity identity{"m", "d", "s", 2, 3, 1, 32};
   Payload sealed(input.begin(), input.end());
-  ByteWriter(sealed).put(hash64(input));
+  base::ByteWriter(sealed).put(base::hash64(input));
   for (const Bytes contents : {input, Bytes(sealed)}) {
     const MemoryFile file(contents);
     accept_or_refuse<WireError, ConfigError>([&] {

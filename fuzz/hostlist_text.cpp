@@ -1,4 +1,4 @@
-#include "cli/hostlist.h"
+#include "launch/hostlist.h"
 
 #include "fuzz/target.h"
 
@@ -6,7 +6,7 @@ namespace thinwire::fuzz {
 
 void hostlist_text(Bytes input) {
   accept_or_refuse<ConfigError>(
-      [&] { demand(!cli::expand_hostlist(Choices(input).text(), "SLURM_NODELIST").empty()); });
+      [&] { demand(!launch::expand_hostlist(Choices(input).text(), "SLURM_NODELIST").empty()); });
 }
 
 }  // namespace thinwire::fuzz

@@ -1,8 +1,8 @@
 #include <map>
 #include <string>
 
-#include "cli/discovery.h"
 #include "fuzz/target.h"
+#include "launch/discovery.h"
 
 namespace thinwire::fuzz {
 namespace {
@@ -25,18 +25,18 @@ std::map<std::string, std::string, std::less<>> parse(std::string_view text) {
 // `--master` stands among the variables.
 void launcher_variables(Bytes input) {
   const auto variables = parse(Choices(input).text());
-  const cli::Environment env = [&](std::string_view name) -> std::optional<std::string> {
+  const launch::Environment env = [&](std::string_view name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     if (found == variables.end() || found->second.empty()) return std::nullopt;
     return found->second;
   };
   accept_or_refuse<ConfigError>([&] {
-    cli::PlaceFlags flags;
+    launch::PlaceFlags flags;
     flags.master = env("--master");
-    const auto place = cli::discover(flags, env);
+    const auto place = launch::discover(flags, env);
     if (!place) return;
     demand(place->rank >= 0 && place->rank < place->size);
-    demand(cli::find_master(flags, env, *place).port != 0);
+    demand(launch::find_master(flags, env, *place).port != 0);
   });
 }
 

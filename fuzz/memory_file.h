@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "thinwire/buffer.h"
-#include "transport/socket.h"
+#include "rendezvous/socket.h"
+#include "thinwire/types.h"
 
 namespace thinwire::fuzz {
 
@@ -16,7 +16,7 @@ class MemoryFile {
   std::filesystem::path path() const;
 
  private:
-  Socket file_;  // owns the descriptor
+  rendezvous::Socket file_;  // owns the descriptor
 };
 
 }  // namespace thinwire::fuzz

@@ -1,4 +1,4 @@
-#include "thinwire/network.h"
+#include "thinwire/types.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
-#include "codec/shard_message.h"
+#include "message/shard_message.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "codec/seal.h"
 #include "fuzz/target.h"
+#include "message/checksum.h"
 
 namespace thinwire::fuzz {
 namespace {
@@ -28,7 +28,7 @@ bool are_indices(const Indices& indices, std::size_t most, std::size_t numel) {
          (indices.empty() || indices.back() < numel);
 }
 
-bool same(const ShardContents& a, const ShardContents& b) {
+bool same(const message::ShardContents& a, const message::ShardContents& b) {
   const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
   return a.proposals == b.proposals && a.entries.indices == b.entries.indices &&
          std::ranges::equal(a.entries.values, b.entries.values, {}, bits, bits);
@@ -40,24 +40,24 @@ bool same(const ShardContents& a, const ShardContents& b) {
 // limits, and the same after one more way.
 void shard_message(Bytes input) {
   Choices choices(input);
-  ShardAddress address;
-  address.kind = choices.below(2) == 0 ? ShardKind::push : ShardKind::aggregate;
-  address.values = choices.below(2) == 0 ? ValueCoding::bf16 : ValueCoding::fp32;
+  message::ShardAddress address;
+  address.kind = choices.below(2) == 0 ? message::ShardKind::push : message::ShardKind::aggregate;
+  address.values = choices.below(2) == 0 ? message::ValueCoding::bf16 : message::ValueCoding::fp32;
   address.numel = choices.below(4096);
   address.shard = choices.take<std::uint8_t>();
   address.step = choices.take<std::uint8_t>();
-  ShardLimits limits;
+  message::ShardLimits limits;
   limits.entries = choices.take<std::uint16_t>();
   limits.proposals = choices.take<std::uint16_t>();
   const Indices known = draw_known(choices, address.numel);
   Payload message(choices.rest().begin(), choices.rest().end());
-  if (message.size() >= kSealedFrom) seal(message);
+  if (message.size() >= message::kChecksummedFrom) message::write_checksum(message);
 
-  ShardCodec codec;
-  ShardContents out;
+  message::ShardCodec codec;
+  message::ShardContents out;
   out.entries.push_back(7, 0.5f);
   out.proposals = {3, 5};
-  const ShardContents before = out;
+  const message::ShardContents before = out;
   bool accepted = false;
   accept_or_refuse<WireError>([&] {
     codec.decode(message, address, limits, known, out);
@@ -70,9 +70,9 @@ void shard_message(Bytes input) {
   demand(std::ranges::count(out.entries.values, 0.0f) == 0);
 
   Payload again;
-  ShardContents back;
+  message::ShardContents back;
   codec.encode(out, address, known, again);
-  demand(again.size() <= shard_max_bytes(address, limits));
+  demand(again.size() <= message::shard_max_bytes(address, limits));
   codec.decode(again, address, limits, known, back);
   demand(same(out, back));
 }

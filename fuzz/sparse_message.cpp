@@ -1,7 +1,7 @@
-#include "codec/sparse.h"
+#include "message/sparse_message.h"
 
-#include "codec/seal.h"
 #include "fuzz/target.h"
+#include "message/checksum.h"
 
 namespace thinwire::fuzz {
 
@@ -9,18 +9,18 @@ namespace thinwire::fuzz {
 // must hold by itself.
 void sparse_message(Bytes input) {
   Choices choices(input);
-  SparseFormat format;
-  format.index = choices.below(2) == 0 ? IndexCoding::rice : IndexCoding::raw;
-  format.values = choices.below(2) == 0 ? ValueCoding::bf16 : ValueCoding::fp32;
-  const SparseAddress address{choices.take<std::uint32_t>(), choices.take<std::uint8_t>()};
+  message::SparseFormat format;
+  format.index = choices.below(2) == 0 ? message::IndexCoding::rice : message::IndexCoding::raw;
+  format.values = choices.below(2) == 0 ? message::ValueCoding::bf16 : message::ValueCoding::fp32;
+  const message::SparseAddress address{choices.take<std::uint32_t>(), choices.take<std::uint8_t>()};
   const std::size_t most = choices.take<std::uint16_t>();
   Payload message(choices.rest().begin(), choices.rest().end());
-  if (message.size() >= kSealedFrom) seal(message);
+  if (message.size() >= message::kChecksummedFrom) message::write_checksum(message);
 
   Sparse out;
   bool accepted = false;
   accept_or_refuse<WireError>([&] {
-    decode_sparse(message, format, address, most, out);
+    message::decode_sparse(message, format, address, most, out);
     accepted = true;
   });
   if (!accepted) return;

@@ -1,5 +1,5 @@
 #include "fuzz/target.h"
-#include "thinwire/engines.h"
+#include "thinwire/launch.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::fuzz {
@@ -16,8 +16,8 @@ void resume(std::string_view name, Bytes state) {
     std::vector<float> params(layout.numel, 0.5f), grads(layout.numel, 0.25f);
     Stats stats;
     StepContext context{3, {params, grads, layout}, wire, stats};
-    context.run.samples = 1;  // a run at free pace ends at once
-    context.run.descent.momentum = 0.5f;
+    context.run.samples = 1;  // a run asynchronously ends at once
+    context.run.sgd.momentum = 0.5f;
     const auto strategy = make_strategy(name);
     strategy->load(state);
     strategy->begin(context);
@@ -34,7 +34,7 @@ void resume(std::string_view name, Bytes state) {
 
 void strategy_state(Bytes input) {
   Choices choices(input);
-  const Entry<Strategy>& entry = strategies()[choices.below(strategies().size())];
+  const StrategyInfo& entry = strategies()[choices.below(strategies().size())];
   accept_or_refuse<WireError>([&] { make_strategy(entry.name)->load(choices.rest()); });
   accept_or_refuse<WireError, TransportError>([&] { resume(entry.name, choices.rest()); });
 }

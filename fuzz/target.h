@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "thinwire/buffer.h"
-#include "thinwire/bytes.h"
+#include "base/bytes.h"
 #include "thinwire/error.h"
+#include "thinwire/types.h"
 
 namespace thinwire::fuzz {
 
@@ -34,7 +34,7 @@ class Choices {
  public:
   explicit Choices(Bytes input) : rest_(input) {}
 
-  template <WireNumber T>
+  template <base::WireNumber T>
   T take() {
     T value{};
     const std::size_t bytes = std::min(sizeof value, rest_.size());

@@ -26,7 +26,7 @@ void text_file(Bytes input) {
   const std::size_t times = 1 + choices.below(500);
   Payload text;
   for (std::size_t i = 0; i < times && text.size() < 100'000; ++i) {
-    ByteWriter(text).put(choices.rest());
+    base::ByteWriter(text).put(choices.rest());
   }
   const MemoryFile file(text);
   for (const char* kind : {"text:", "text:word:"}) {

@@ -5,32 +5,34 @@
 #include <algorithm>
 #include <ostream>
 
-#include "tests/child_process.h"
-#include "tests/expect.h"
-#include "thinwire/engines.h"
+#include "testing/child_process.h"
+#include "testing/expect.h"
+#include "thinwire/launch.h"
 
 namespace thinwire {
 namespace {
 
+using test::operator+;
+
 constexpr Seconds kPatience{60};  // for a busy machine
 
 struct Mistake {
-  Words words;       // of the command line
-  std::string says;  // among the errors
+  test::Words words;  // of the command line
+  std::string says;   // among the errors
 };
 std::ostream& operator<<(std::ostream& out, const Mistake& mistake) {
   for (const std::string& word : mistake.words) out << word << ' ';
   return out;
 }
 
-void expect_refused(const Mistake& mistake, const Words& environment = {}) {
+void expect_refused(const Mistake& mistake, const test::Words& environment = {}) {
   SCOPED_TRACE(mistake);
-  ChildProcess run(Words{THINWIRE} + mistake.words, environment);
+  test::ChildProcess run(test::Words{THINWIRE} + mistake.words, environment);
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 2) << run.describe();
   EXPECT_EQ(run.out(), "");
-  EXPECT_TRUE(has(run.err(), mistake.says));
-  EXPECT_FALSE(has(run.err(), "please report it"));
+  EXPECT_TRUE(test::has(run.err(), mistake.says));
+  EXPECT_FALSE(test::has(run.err(), "please report it"));
 }
 
 // Of those that cli/bad_input_test.cpp has, what could end a process or take a machine down.
@@ -46,20 +48,21 @@ TEST(BadInput, AbsurdSizes) {
 
 // Nothing is started, and no packet leaves this machine: 192.0.2.1 is nobody's address.
 TEST(BadInput, AnOpenMasterWithoutAToken) {
-  if (!std::ranges::any_of(engines(), [](const Engine& engine) { return engine.name == "gloo"; })) {
+  if (!std::ranges::any_of(transport_backends(),
+                           [](const TransportBackend& engine) { return engine.name == "gloo"; })) {
     GTEST_SKIP() << "gloo is not in this build";
   }
-  const Words join = {"bench", "allreduce",    "--numel", "10",       "--rank",
-                      "1",     "--world-size", "2",       "--master", "192.0.2.1:29500"};
+  const test::Words join = {"bench", "allreduce",    "--numel", "10",       "--rank",
+                            "1",     "--world-size", "2",       "--master", "192.0.2.1:29500"};
   expect_refused({join, "openssl rand -hex 32"}, {"THINWIRE_TOKEN="});
   expect_refused({join, "THINWIRE_TOKEN: a token of 5 characters"}, {"THINWIRE_TOKEN=short"});
 }
 
 TEST(BadInput, OutputThatCannotBeWritten) {
-  ChildProcess run({"bash", "-c", std::string(THINWIRE) + " list strategies >/dev/full"});
+  test::ChildProcess run({"bash", "-c", std::string(THINWIRE) + " list strategies >/dev/full"});
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
-  EXPECT_TRUE(has(run.err(), "the output cannot be written"));
+  EXPECT_TRUE(test::has(run.err(), "the output cannot be written"));
 }
 
 TEST(BadInput, ADirectoryThatCannotBeWritten) {

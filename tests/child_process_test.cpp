@@ -1,4 +1,4 @@
-#include "tests/child_process.h"
+#include "testing/child_process.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ constexpr Seconds kPatience{20};
 std::vector<std::string> shell(std::string script) { return {"sh", "-c", std::move(script)}; }
 
 TEST(ChildProcess, TellsExitCodeAndOutput) {
-  ChildProcess child(shell("echo to-out; echo to-err >&2; exit 3"));
+  test::ChildProcess child(shell("echo to-out; echo to-err >&2; exit 3"));
   ASSERT_TRUE(child.wait(kPatience)) << child.describe();
   EXPECT_EQ(child.exit_code(), 3);
   EXPECT_EQ(child.ended_by_signal(), std::nullopt);
@@ -24,24 +24,24 @@ TEST(ChildProcess, TellsExitCodeAndOutput) {
 }
 
 TEST(ChildProcess, LosesNothingOfALongOutput) {
-  ChildProcess child(shell("head -c 3000000 /dev/zero"));
+  test::ChildProcess child(shell("head -c 3000000 /dev/zero"));
   ASSERT_TRUE(child.wait(kPatience));
   EXPECT_EQ(child.out().size(), 3'000'000u);
 }
 
 TEST(ChildProcess, AddsToTheEnvironment) {
-  ChildProcess child(shell("echo $THINWIRE_COLOUR $HOME"),
-                     {"THINWIRE_COLOUR=green", "HOME=/nowhere"});
+  test::ChildProcess child(shell("echo $THINWIRE_COLOUR $HOME"),
+                           {"THINWIRE_COLOUR=green", "HOME=/nowhere"});
   ASSERT_TRUE(child.wait(kPatience));
   EXPECT_EQ(child.out(), "green /nowhere\n");
 }
 
 TEST(ChildProcess, RefusesAProgramThatIsNotThere) {
-  EXPECT_THROW(ChildProcess({"/no/such/program"}), std::system_error);
+  EXPECT_THROW(test::ChildProcess({"/no/such/program"}), std::system_error);
 }
 
 TEST(ChildProcess, WaitsNoLongerThanToldAndTellsTheSignal) {
-  ChildProcess child(shell("echo ready; exec sleep 1000"));
+  test::ChildProcess child(shell("echo ready; exec sleep 1000"));
   ASSERT_TRUE(child.wait_for_output("ready", kPatience));
   EXPECT_FALSE(child.wait(Seconds(0.05)));
   EXPECT_EQ(child.exit_code(), std::nullopt);
@@ -53,7 +53,7 @@ TEST(ChildProcess, WaitsNoLongerThanToldAndTellsTheSignal) {
 
 // A grandchild in a process group of its own, as the ranks of mpirun are, outlives its parent.
 TEST(ChildProcess, FindsAndEndsWhatTheProgramLeftRunning) {
-  ChildProcess child(shell("set -m; sleep 1000 & echo started; exit 0"));
+  test::ChildProcess child(shell("set -m; sleep 1000 & echo started; exit 0"));
   ASSERT_TRUE(child.wait(kPatience)) << child.describe();
   EXPECT_FALSE(child.wait_for_descendants(Seconds(0)));
   child.kill_all();
@@ -63,7 +63,7 @@ TEST(ChildProcess, FindsAndEndsWhatTheProgramLeftRunning) {
 TEST(ChildProcess, IsEndedByItsDestructor) {
   pid_t pid = 0;
   {
-    const ChildProcess child({"sleep", "1000"});
+    const test::ChildProcess child({"sleep", "1000"});
     pid = child.pid();
   }
   EXPECT_FALSE(std::ifstream("/proc/" + std::to_string(pid) + "/stat").good());

@@ -150,7 +150,7 @@ void merge_law(Transport& wire, std::size_t numel) {
 }
 
 // 16 bits out, sums of 32 bits back, in three pieces.
-class WideningSum final : public TwoHop {
+class WideningSum final : public collective::TwoHop {
  public:
   WideningSum(const Transport& wire, std::size_t numel)
       : rank_(wire.rank()),
@@ -209,7 +209,7 @@ class WideningSum final : public TwoHop {
 
 void two_hop_law(Transport& wire, std::size_t numel) {
   WideningSum data(wire, numel);
-  TwoHopExchange().run(wire, WideningSum::kPieces, data);
+  collective::TwoHopExchange().run(wire, WideningSum::kPieces, data);
   require(data.result() == reduced<std::uint32_t>(wire.size(), numel, std::plus<>()), "wrong sums");
 }
 

@@ -8,19 +8,23 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/expect.h"
+#include "testing/expect.h"
 #include "tests/trainer_command.h"
 
 namespace thinwire {
 namespace {
 
+using test::operator+;
+
 namespace fs = std::filesystem;
 
 class CompareCommand : public TrainerCommand {
  protected:
-  Words compare(const Words& more, const std::string& strategies = "topk:density=0.1; localsgd") {
-    return Words{THINWIRE,  "compare", "--strategies", strategies,          "--model",   "mlp",
-                 "--batch", "16",      "--out",        directory_.string(), "--workers", "2"} +
+  test::Words compare(const test::Words& more,
+                      const std::string& strategies = "topk:density=0.1; localsgd") {
+    return test::Words{THINWIRE,    "compare", "--strategies", strategies, "--model",
+                       "mlp",       "--batch", "16",           "--out",    directory_.string(),
+                       "--workers", "2"} +
            more;
   }
   static std::vector<nlohmann::json> json_lines(const std::string& text) {
@@ -32,10 +36,10 @@ class CompareCommand : public TrainerCommand {
 };
 
 TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
-  const Words command =
+  const test::Words command =
       compare({"--transport", "threads", "--steps", "300", "--save-every", "20", "--json"});
   {
-    ChildProcess run(command);
+    test::ChildProcess run(command);
     const fs::path checkpoint =
         directory_ / "topk,density=0.1/checkpoints/step-000000000020-model.ck";
     const auto start = std::chrono::steady_clock::now();
@@ -45,20 +49,20 @@ TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
     run.signal(SIGINT);
     ASSERT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 130) << run.describe();
-    EXPECT_TRUE(has(run.err(), "the same command goes on"));
+    EXPECT_TRUE(test::has(run.err(), "the same command goes on"));
     EXPECT_TRUE(run.wait_for_descendants(Seconds(5)));
     EXPECT_EQ(json_lines(run.out()).size(), 1u);
   }
   const auto dense_ended = fs::last_write_time(directory_ / "dense/run.jsonl");
   const std::string dense_summary = contents(directory_ / "dense/summary.json");
   EXPECT_FALSE(fs::exists(directory_ / "topk,density=0.1/summary.json"));
-  EXPECT_TRUE(has(contents(directory_ / "report.html"), "1 of 3 strategies"));
+  EXPECT_TRUE(test::has(contents(directory_ / "report.html"), "1 of 3 strategies"));
 
-  ChildProcess rest(command);
+  test::ChildProcess rest(command);
   ASSERT_TRUE(rest.wait(kPatience)) << rest.describe();
   EXPECT_EQ(rest.exit_code(), 0) << rest.describe();
   EXPECT_EQ(rest.err().find("[1/3]"), std::string::npos) << "dense was repeated";
-  EXPECT_TRUE(has(rest.err(), "resuming after step")) << "topk had a checkpoint";
+  EXPECT_TRUE(test::has(rest.err(), "resuming after step")) << "topk had a checkpoint";
   EXPECT_EQ(fs::last_write_time(directory_ / "dense/run.jsonl"), dense_ended);
   const auto lines = json_lines(rest.out());
   ASSERT_EQ(lines.size(), 3u);
@@ -69,18 +73,18 @@ TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
     EXPECT_EQ(line["command"], "train");
     EXPECT_EQ(line["steps"], 300);
   }
-  EXPECT_TRUE(has(contents(directory_ / "report.html"), "3 of 3 strategies"));
-  EXPECT_TRUE(has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
+  EXPECT_TRUE(test::has(contents(directory_ / "report.html"), "3 of 3 strategies"));
+  EXPECT_TRUE(test::has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
 }
 
 TEST_F(CompareCommand, PrintsATableWithAVerdict) {
-  ChildProcess run(compare({"--steps", "30", "--transport", "threads"}, "localsgd:period=4"));
+  test::ChildProcess run(compare({"--steps", "30", "--transport", "threads"}, "localsgd:period=4"));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 0) << run.describe();
   for (const std::string_view part :
        {"mlp on digits, 2 workers over threads", "strategy", "sooner", "sent/step", "dense",
         "localsgd:period=4", "One seed is one seed", "report.html"}) {
-    EXPECT_TRUE(has(run.out(), part));
+    EXPECT_TRUE(test::has(run.out(), part));
   }
   int tests = 0;
   std::ifstream log(directory_ / "dense/run.jsonl");
@@ -92,51 +96,52 @@ TEST_F(CompareCommand, PrintsATableWithAVerdict) {
 
 TEST_F(CompareCommand, ARunThatFailsDoesNotEndTheOthers) {
   // At its hundredth message, which a strategy that never speaks does not reach.
-  ChildProcess run(
+  test::ChildProcess run(
       compare({"--steps", "200", "--eval-every", "200", "--fault", "kill:rank=1,at=100"},
               "localsgd:period=1000"));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
-  EXPECT_TRUE(has(run.out(), "failed: rank 1 was killed by SIGKILL"));
+  EXPECT_TRUE(test::has(run.out(), "failed: rank 1 was killed by SIGKILL"));
   EXPECT_FALSE(fs::exists(directory_ / "dense/summary.json"));
   EXPECT_TRUE(fs::exists(directory_ / "localsgd,period=1000/summary.json")) << run.describe();
 }
 
 TEST_F(CompareCommand, ReplicasThatDifferAreNoResult) {
-  const Words steps = {"--steps", "30", "--transport", "threads", "--eval-every", "30"};
+  const test::Words steps = {"--steps", "30", "--transport", "threads", "--eval-every", "30"};
   {
     // What rank 1 tells rank 0 about the sum, which both have by then.
-    ChildProcess run(compare(steps + Words{"--fault", "corrupt:rank=1,at=27"}, "dense"));
+    test::ChildProcess run(
+        compare(steps + test::Words{"--fault", "corrupt:rank=1,at=27"}, "dense"));
     ASSERT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 1) << run.describe();
-    EXPECT_TRUE(has(run.out(), "the replicas differ at the end")) << run.describe();
-    EXPECT_TRUE(has(run.out(), "dense has not finished"));
+    EXPECT_TRUE(test::has(run.out(), "the replicas differ at the end")) << run.describe();
+    EXPECT_TRUE(test::has(run.out(), "dense has not finished"));
     EXPECT_FALSE(fs::exists(directory_ / "dense/summary.json"));
-    EXPECT_TRUE(has(contents(directory_ / "dense/summary-failed.json"), "\"dense\""));
+    EXPECT_TRUE(test::has(contents(directory_ / "dense/summary-failed.json"), "\"dense\""));
   }
   // Its last checkpoint is no place to go on from.
-  ChildProcess again(compare(steps, "dense"));
+  test::ChildProcess again(compare(steps, "dense"));
   ASSERT_TRUE(again.wait(kPatience)) << again.describe();
   EXPECT_EQ(again.exit_code(), 0) << again.describe();
   EXPECT_EQ(again.err().find("nothing is left to train"), std::string::npos) << again.describe();
 }
 
 TEST_F(CompareCommand, StrategiesCanBeAddedLater) {
-  const Words steps = {"--steps", "10", "--transport", "threads", "--json"};
-  ChildProcess first(compare(steps, "topk:density=0.1"));
+  const test::Words steps = {"--steps", "10", "--transport", "threads", "--json"};
+  test::ChildProcess first(compare(steps, "topk:density=0.1"));
   ASSERT_TRUE(first.wait(kPatience)) << first.describe();
   ASSERT_EQ(first.exit_code(), 0) << first.describe();
-  ChildProcess second(compare(steps, "localsgd"));
+  test::ChildProcess second(compare(steps, "localsgd"));
   ASSERT_TRUE(second.wait(kPatience)) << second.describe();
   EXPECT_EQ(second.exit_code(), 0) << second.describe();
   EXPECT_EQ(json_lines(second.out()).size(), 3u);
-  EXPECT_TRUE(has(contents(directory_ / "report.html"), "3 of 3 strategies"));
-  EXPECT_TRUE(has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
+  EXPECT_TRUE(test::has(contents(directory_ / "report.html"), "3 of 3 strategies"));
+  EXPECT_TRUE(test::has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
 }
 
 // As an interruption while the first checkpoint is written leaves it.
 TEST_F(CompareCommand, DamagedCheckpointsDoNotBlockIt) {
-  const Words command =
+  const test::Words command =
       compare({"--steps", "10", "--save-every", "5", "--transport", "threads"}, "dense");
   const auto damage = [&](const auto& chosen) {
     fs::remove(directory_ / "dense/summary.json");
@@ -147,7 +152,7 @@ TEST_F(CompareCommand, DamagedCheckpointsDoNotBlockIt) {
     }
   };
   const auto run_again = [&] {
-    ChildProcess run(command);
+    test::ChildProcess run(command);
     EXPECT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 0) << run.describe();
     EXPECT_TRUE(fs::exists(directory_ / "dense/summary.json"));
@@ -158,14 +163,14 @@ TEST_F(CompareCommand, DamagedCheckpointsDoNotBlockIt) {
   damage([](const std::string& name) {
     return name.find(name.find("rank-0") != name.npos ? "10-rank" : "05-rank") != name.npos;
   });
-  EXPECT_TRUE(has(run_again(), "dense starts anew"));
+  EXPECT_TRUE(test::has(run_again(), "dense starts anew"));
   damage([](const std::string&) { return true; });
   run_again();
 }
 
 TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
   const struct {
-    Words flags;
+    test::Words flags;
     std::string strategies;
     std::string_view expected;
   } kCases[] = {
@@ -176,24 +181,24 @@ TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
       {{"--rank", "0", "--world-size", "2", "--master", "127.0.0.1:1"}, "dense", "by itself"},
   };
   for (const auto& [flags, strategies, expected] : kCases) {
-    ChildProcess run(compare(flags, strategies));
+    test::ChildProcess run(compare(flags, strategies));
     ASSERT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 2) << run.describe();
-    EXPECT_TRUE(has(run.err(), expected));
+    EXPECT_TRUE(test::has(run.err(), expected));
     EXPECT_FALSE(fs::exists(directory_));
   }
 }
 
 TEST_F(CompareCommand, AnotherComparisonsDirectoryIsRefused) {
-  const Words steps = {"--steps", "5", "--transport", "threads"};
-  ChildProcess first(compare(steps, "dense"));
+  const test::Words steps = {"--steps", "5", "--transport", "threads"};
+  test::ChildProcess first(compare(steps, "dense"));
   ASSERT_TRUE(first.wait(kPatience)) << first.describe();
   ASSERT_EQ(first.exit_code(), 0) << first.describe();
-  ChildProcess other(compare({"--steps", "6", "--transport", "threads"}, "dense"));
+  test::ChildProcess other(compare({"--steps", "6", "--transport", "threads"}, "dense"));
   ASSERT_TRUE(other.wait(kPatience)) << other.describe();
   EXPECT_EQ(other.exit_code(), 2);
-  EXPECT_TRUE(has(other.err(), directory_.string()));
-  EXPECT_TRUE(has(other.err(), "steps 5 instead of 6"));
+  EXPECT_TRUE(test::has(other.err(), directory_.string()));
+  EXPECT_TRUE(test::has(other.err(), "steps 5 instead of 6"));
 }
 
 }  // namespace

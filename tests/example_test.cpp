@@ -5,33 +5,33 @@
 #include <string>
 #include <vector>
 
-#include "strategy/model_run.h"
-#include "tests/child_process.h"
-#include "tests/free_port.h"
+#include "testing/child_process.h"
+#include "testing/free_port.h"
+#include "testing/model_run.h"
 
 namespace thinwire {
 namespace {
 
 constexpr Seconds kPatience{120};  // for a busy machine; a run takes a second or two
 
-void expect_success(ChildProcess& program) {
+void expect_success(test::ChildProcess& program) {
   ASSERT_TRUE(program.wait(kPatience)) << program.describe();
   EXPECT_EQ(program.exit_code(), 0) << program.describe();
 }
 
 TEST(Example, TrainsOnThreads) {
-  ChildProcess program({TRAIN_PLAIN});
+  test::ChildProcess program({TRAIN_PLAIN});
   expect_success(program);
   EXPECT_NE(program.out().find("with 4 workers"), std::string::npos) << program.out();
 }
 
 TEST(Example, TrainsAsProcessesOfWhichTheFirstReports) {
-  if (!has_engine("gloo")) GTEST_SKIP() << "gloo is not in this build";
-  const std::string port = std::to_string(free_port());
-  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  if (!test::has_engine("gloo")) GTEST_SKIP() << "gloo is not in this build";
+  const std::string port = std::to_string(test::free_port());
+  std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (const char* rank : {"0", "1", "2"}) {
-    ranks.push_back(
-        std::make_unique<ChildProcess>(std::vector<std::string>{TRAIN_PLAIN, rank, "3", port}));
+    ranks.push_back(std::make_unique<test::ChildProcess>(
+        std::vector<std::string>{TRAIN_PLAIN, rank, "3", port}));
   }
   for (const auto& rank : ranks) expect_success(*rank);
   EXPECT_NE(ranks[0]->out().find("with 3 workers"), std::string::npos) << ranks[0]->out();
@@ -39,7 +39,7 @@ TEST(Example, TrainsAsProcessesOfWhichTheFirstReports) {
 }
 
 TEST(Example, SaysWhatIsWrong) {
-  ChildProcess program({TRAIN_PLAIN, "0", "none"});
+  test::ChildProcess program({TRAIN_PLAIN, "0", "none"});
   ASSERT_TRUE(program.wait(kPatience)) << program.describe();
   EXPECT_EQ(program.exit_code(), 1);
   EXPECT_EQ(program.err().find("train_plain: "), 0u) << program.err();

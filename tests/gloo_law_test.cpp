@@ -4,9 +4,9 @@
 
 #include <csignal>
 
-#include "tests/child_process.h"
-#include "tests/expect.h"
-#include "tests/free_port.h"
+#include "testing/child_process.h"
+#include "testing/expect.h"
+#include "testing/free_port.h"
 #include "tests/laws.h"
 #include "tests/survivor.h"
 
@@ -17,20 +17,20 @@ namespace {
 class Group {
  public:
   Group(const laws::Law& law, const std::vector<std::string>& flags) {
-    const std::string master = fmt::format("127.0.0.1:{}", free_port());
+    const std::string master = fmt::format("127.0.0.1:{}", test::free_port());
     for (int rank = 0; rank < law.ranks; ++rank) {
       std::vector<std::string> command = {
           LAW_WORKER, "gloo", std::string(law.name), "--rank", fmt::format("{}", rank),
           "--master", master};
       command.insert(command.end(), flags.begin(), flags.end());
-      ranks_.push_back(std::make_unique<ChildProcess>(command));
+      ranks_.push_back(std::make_unique<test::ChildProcess>(command));
     }
   }
-  ChildProcess& operator[](int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  test::ChildProcess& operator[](int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
   int size() const { return static_cast<int>(ranks_.size()); }
 
  private:
-  std::vector<std::unique_ptr<ChildProcess>> ranks_;
+  std::vector<std::unique_ptr<test::ChildProcess>> ranks_;
 };
 
 class GlooLaw : public testing::TestWithParam<std::tuple<const char*, laws::Law>> {};
@@ -125,7 +125,7 @@ TEST_P(GlooExchangeDeath, NoSurvivorLosesGradientsInAnyRound) {
         continue;
       }
       EXPECT_EQ(group[rank].out(), "lost nothing\n") << rank << ", at operation " << at;
-      EXPECT_TRUE(has(group[rank].err(), fmt::format("lost rank {}", kVictim)));
+      EXPECT_TRUE(test::has(group[rank].err(), fmt::format("lost rank {}", kVictim)));
       EXPECT_EQ(group[rank].exit_code(), 1) << rank << ": " << group[rank].describe();
     }
   }

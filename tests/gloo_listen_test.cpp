@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "tests/child_process.h"
-#include "tests/free_port.h"
+#include "testing/child_process.h"
+#include "testing/free_port.h"
 
 namespace thinwire {
 namespace {
@@ -50,9 +50,9 @@ std::set<std::string> listening(pid_t pid) {
 
 TEST(GlooListen, OnlyAtTheChosenAddressAndOnlyTheMasterWhileRanksWork) {
   // Not the usual address of the loopback, so that a socket which listens everywhere stands out.
-  const std::string master = fmt::format("127.0.0.5:{}", free_port());
+  const std::string master = fmt::format("127.0.0.5:{}", test::free_port());
   const auto start = [&](int rank) {
-    return std::make_unique<ChildProcess>(std::vector<std::string>{
+    return std::make_unique<test::ChildProcess>(std::vector<std::string>{
         THINWIRE, "bench", "allreduce", "--rank", fmt::format("{}", rank), "--world-size", "2",
         "--master", master, "--numel", "100000", "--reps", "100000000"});
   };

@@ -11,20 +11,25 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/child_process.h"
-#include "tests/expect.h"
-#include "tests/free_port.h"
-#include "thinwire/engines.h"
+#include "testing/child_process.h"
+#include "testing/expect.h"
+#include "testing/free_port.h"
+#include "thinwire/launch.h"
 
 namespace thinwire {
 namespace {
 
+using test::operator+;
+
 constexpr Seconds kPatience{60};  // for a busy machine; every run takes a second or two
 
-Words bench(const Words& flags) { return Words{THINWIRE, "bench", "allreduce", "--json"} + flags; }
+test::Words bench(const test::Words& flags) {
+  return test::Words{THINWIRE, "bench", "allreduce", "--json"} + flags;
+}
 
 bool built(std::string_view name) {
-  return std::ranges::any_of(engines(), [&](const Engine& engine) { return engine.name == name; });
+  return std::ranges::any_of(transport_backends(),
+                             [&](const TransportBackend& engine) { return engine.name == name; });
 }
 
 std::string last_line(const std::string& text) {
@@ -43,7 +48,7 @@ void expect_result(const std::string& out, std::string_view transport, int worke
 }
 
 // Ranks that were started one by one: all succeed, and only rank 0 prints the result.
-void expect_ranks(const std::vector<std::unique_ptr<ChildProcess>>& ranks, int numel) {
+void expect_ranks(const std::vector<std::unique_ptr<test::ChildProcess>>& ranks, int numel) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ASSERT_TRUE(ranks[rank]->wait(kPatience)) << rank << ": " << ranks[rank]->describe();
     EXPECT_EQ(ranks[rank]->exit_code(), 0) << rank << ": " << ranks[rank]->describe();
@@ -62,104 +67,107 @@ class LaunchGloo : public testing::Test {
 };
 
 TEST_F(LaunchGloo, ByThinwireItself) {
-  ChildProcess run(bench({"--workers", "3", "--numel", "1000"}));
+  test::ChildProcess run(bench({"--workers", "3", "--numel", "1000"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 0) << run.describe();
   expect_result(run.out(), "gloo", 3, 1000);
-  EXPECT_TRUE(has(run.err(), "dense: 1000 floats, 3 workers over gloo"));
+  EXPECT_TRUE(test::has(run.err(), "dense: 1000 floats, 3 workers over gloo"));
   EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
 }
 
 TEST_F(LaunchGloo, ByThinwireItselfOverAnImitatedNetwork) {
-  ChildProcess run(bench({"--numel", "4000", "--network", "1gbit,0.2ms", "--reps", "2"}));
+  test::ChildProcess run(bench({"--numel", "4000", "--network", "1gbit,0.2ms", "--reps", "2"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 0) << run.describe();
   expect_result(run.out(), "gloo", 4, 4000);
 }
 
 TEST_F(LaunchGloo, ByFlags) {
-  const std::string master = fmt::format("127.0.0.1:{}", free_port());
-  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  const std::string master = fmt::format("127.0.0.1:{}", test::free_port());
+  std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
-    ranks.push_back(
-        std::make_unique<ChildProcess>(bench({"--rank", fmt::format("{}", rank), "--world-size",
-                                              "3", "--master", master, "--numel", "1000"})));
+    ranks.push_back(std::make_unique<test::ChildProcess>(
+        bench({"--rank", fmt::format("{}", rank), "--world-size", "3", "--master", master,
+               "--numel", "1000"})));
   }
   expect_ranks(ranks, 1000);
 }
 
 TEST_F(LaunchGloo, ByTorchrunsVariables) {
-  const std::string port = fmt::format("MASTER_PORT={}", free_port());
-  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  const std::string port = fmt::format("MASTER_PORT={}", test::free_port());
+  std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
-    ranks.push_back(std::make_unique<ChildProcess>(
+    ranks.push_back(std::make_unique<test::ChildProcess>(
         bench({"--numel", "1000"}),
-        Words{fmt::format("RANK={}", rank), "WORLD_SIZE=3", fmt::format("LOCAL_RANK={}", rank),
-              "LOCAL_WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", port,
-              "TORCHELASTIC_USE_AGENT_STORE=False"}));
+        test::Words{fmt::format("RANK={}", rank), "WORLD_SIZE=3",
+                    fmt::format("LOCAL_RANK={}", rank), "LOCAL_WORLD_SIZE=3",
+                    "MASTER_ADDR=127.0.0.1", port, "TORCHELASTIC_USE_AGENT_STORE=False"}));
   }
   expect_ranks(ranks, 1000);
 }
 
 TEST_F(LaunchGloo, BySlurmsVariables) {
-  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
-    ranks.push_back(std::make_unique<ChildProcess>(
+    ranks.push_back(std::make_unique<test::ChildProcess>(
         bench({"--numel", "1000", "--transport", "gloo"}),
-        Words{fmt::format("SLURM_PROCID={}", rank), "SLURM_NTASKS=3",
-              fmt::format("SLURM_LOCALID={}", rank), fmt::format("SLURM_JOB_ID={}", getpid()),
-              "SLURM_STEP_NODELIST=localhost"}));
+        test::Words{fmt::format("SLURM_PROCID={}", rank), "SLURM_NTASKS=3",
+                    fmt::format("SLURM_LOCALID={}", rank), fmt::format("SLURM_JOB_ID={}", getpid()),
+                    "SLURM_STEP_NODELIST=localhost"}));
   }
   expect_ranks(ranks, 1000);
 }
 
 TEST_F(LaunchGloo, IncompleteVariablesAreBadUsage) {
-  ChildProcess run(bench({"--numel", "1000"}), {"RANK=1"});
+  test::ChildProcess run(bench({"--numel", "1000"}), {"RANK=1"});
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 2) << run.describe();
-  EXPECT_TRUE(has(run.err(), "WORLD_SIZE is not"));
+  EXPECT_TRUE(test::has(run.err(), "WORLD_SIZE is not"));
 }
 
 TEST_F(LaunchGloo, AKilledRankIsNamedLast) {
-  ChildProcess run(bench({"--workers", "3", "--numel", "100000", "--fault", "kill:rank=1,at=20"}));
+  test::ChildProcess run(
+      bench({"--workers", "3", "--numel", "100000", "--fault", "kill:rank=1,at=20"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
   EXPECT_EQ(run.out(), "");
-  EXPECT_TRUE(has(last_line(run.err()), "rank 1 was killed by SIGKILL")) << run.describe();
-  EXPECT_TRUE(has(run.err(), "lost rank 1")) << "survivors report by themselves";
+  EXPECT_TRUE(test::has(last_line(run.err()), "rank 1 was killed by SIGKILL")) << run.describe();
+  EXPECT_TRUE(test::has(run.err(), "lost rank 1")) << "survivors report by themselves";
   EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
 }
 
 TEST_F(LaunchGloo, AFailingRankIsNamedLast) {
-  ChildProcess run(bench({"--workers", "3", "--numel", "100000", "--fault", "fail:rank=2,at=20"}));
+  test::ChildProcess run(
+      bench({"--workers", "3", "--numel", "100000", "--fault", "fail:rank=2,at=20"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
-  EXPECT_TRUE(has(last_line(run.err()), "rank 2 ended with exit code 1")) << run.describe();
-  EXPECT_TRUE(has(last_line(run.err()), "fails at operation 20 as planned")) << run.describe();
+  EXPECT_TRUE(test::has(last_line(run.err()), "rank 2 ended with exit code 1")) << run.describe();
+  EXPECT_TRUE(test::has(last_line(run.err()), "fails at operation 20 as planned"))
+      << run.describe();
 }
 
 TEST_F(LaunchGloo, ASilentRankIsStopped) {
-  ChildProcess run(bench({"--workers", "3", "--numel", "100000", "--timeout", "1", "--fault",
-                          "stall:rank=1,at=20,seconds=500"}));
+  test::ChildProcess run(bench({"--workers", "3", "--numel", "100000", "--timeout", "1", "--fault",
+                                "stall:rank=1,at=20,seconds=500"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
-  EXPECT_TRUE(has(last_line(run.err()), "rank 1 hung")) << run.describe();
-  EXPECT_TRUE(has(last_line(run.err()), "no progress for 1.0")) << run.describe();
+  EXPECT_TRUE(test::has(last_line(run.err()), "rank 1 hung")) << run.describe();
+  EXPECT_TRUE(test::has(last_line(run.err()), "no progress for 1.0")) << run.describe();
   EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
 }
 
 TEST_F(LaunchGloo, AWrongInterfaceIsBadUsageSaidOnce) {
-  ChildProcess run(bench({"--workers", "3", "--numel", "1000", "--interface", "nosuch0"}));
+  test::ChildProcess run(bench({"--workers", "3", "--numel", "1000", "--interface", "nosuch0"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 2) << run.describe();
-  EXPECT_TRUE(has(last_line(run.err()), "interface 'nosuch0'")) << run.describe();
+  EXPECT_TRUE(test::has(last_line(run.err()), "interface 'nosuch0'")) << run.describe();
 }
 
-const Words kEndless = {"--numel", "100000", "--reps", "100000000"};
+const test::Words kEndless = {"--numel", "100000", "--reps", "100000000"};
 
 TEST_F(LaunchGloo, CtrlCStopsEverything) {
   for (const int signal : {SIGINT, SIGTERM}) {
-    ChildProcess run(bench(kEndless));
+    test::ChildProcess run(bench(kEndless));
     ASSERT_TRUE(run.wait_for_output("100000 floats", kPatience)) << run.describe();
     EXPECT_EQ(run.running().size(), 5u) << "four workers and their launcher";
     run.signal(signal);
@@ -170,7 +178,7 @@ TEST_F(LaunchGloo, CtrlCStopsEverything) {
 }
 
 TEST_F(LaunchGloo, WorkersDieWithTheirLauncher) {
-  ChildProcess run(bench(kEndless));
+  test::ChildProcess run(bench(kEndless));
   ASSERT_TRUE(run.wait_for_output("100000 floats", kPatience)) << run.describe();
   run.signal(SIGKILL);
   EXPECT_TRUE(run.wait_for_descendants(Seconds(2))) << run.describe();
@@ -180,11 +188,11 @@ class LaunchInProcess : public testing::TestWithParam<const char*> {};
 
 TEST_P(LaunchInProcess, RunsAndStopsOnCtrlC) {
   if (!built(GetParam())) GTEST_SKIP() << GetParam() << " is not in this build";
-  ChildProcess once(bench({"--transport", GetParam(), "--workers", "3", "--numel", "1000"}));
+  test::ChildProcess once(bench({"--transport", GetParam(), "--workers", "3", "--numel", "1000"}));
   ASSERT_TRUE(once.wait(kPatience)) << once.describe();
   expect_result(once.out(), GetParam(), 3, 1000);
 
-  ChildProcess endless(bench(Words{"--transport", GetParam()} + kEndless));
+  test::ChildProcess endless(bench(test::Words{"--transport", GetParam()} + kEndless));
   ASSERT_TRUE(endless.wait_for_output("100000 floats", kPatience)) << endless.describe();
   endless.signal(SIGINT);
   ASSERT_TRUE(endless.wait(Seconds(2))) << endless.describe();
@@ -201,17 +209,17 @@ class LaunchMpi : public testing::Test {
   }
 
   // As root and with more ranks than cores, as in containers and on small machines.
-  static Words mpirun(int ranks, const Words& command) {
-    return Words{MPIRUN,  "--allow-run-as-root",   "--oversubscribe",
-                 "--mca", "oob_tcp_if_include",    "lo",
-                 "--mca", "btl_tcp_if_include",    "lo",
-                 "-n",    fmt::format("{}", ranks)} +
+  static test::Words mpirun(int ranks, const test::Words& command) {
+    return test::Words{MPIRUN,  "--allow-run-as-root",   "--oversubscribe",
+                       "--mca", "oob_tcp_if_include",    "lo",
+                       "--mca", "btl_tcp_if_include",    "lo",
+                       "-n",    fmt::format("{}", ranks)} +
            command;
   }
 };
 
 TEST_F(LaunchMpi, ByMpirun) {
-  ChildProcess job(mpirun(3, bench({"--numel", "1000"})));  // mpi is the default there
+  test::ChildProcess job(mpirun(3, bench({"--numel", "1000"})));  // mpi is the default there
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 0) << job.describe();
   expect_result(job.out(), "mpi", 3, 1000);
@@ -219,24 +227,24 @@ TEST_F(LaunchMpi, ByMpirun) {
 
 TEST_F(LaunchMpi, MpirunAsALauncherOnly) {
   if (!built("gloo")) GTEST_SKIP() << "gloo is not in this build";
-  ChildProcess job(mpirun(3, bench({"--numel", "1000", "--transport", "gloo"})));
+  test::ChildProcess job(mpirun(3, bench({"--numel", "1000", "--transport", "gloo"})));
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 0) << job.describe();
   expect_result(job.out(), "gloo", 3, 1000);
 }
 
 TEST_F(LaunchMpi, WithoutMpirunIsBadUsage) {
-  ChildProcess run(bench({"--transport", "mpi", "--workers", "3"}));
+  test::ChildProcess run(bench({"--transport", "mpi", "--workers", "3"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 2) << run.describe();
-  EXPECT_TRUE(has(run.err(), "mpirun -n 3 thinwire"));
+  EXPECT_TRUE(test::has(run.err(), "mpirun -n 3 thinwire"));
 }
 
 TEST_F(LaunchMpi, WorkersMustAgreeWithMpirun) {
-  ChildProcess job(mpirun(2, bench({"--workers", "3"})));
+  test::ChildProcess job(mpirun(2, bench({"--workers", "3"})));
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 2) << job.describe();
-  EXPECT_TRUE(has(job.err(), "--workers 3, but Open MPI says 2"));
+  EXPECT_TRUE(test::has(job.err(), "--workers 3, but Open MPI says 2"));
 }
 
 }  // namespace

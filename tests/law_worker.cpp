@@ -13,6 +13,7 @@
 #include <map>
 
 #include "tests/laws.h"
+#include "transport/backends.h"
 
 namespace thinwire {
 namespace {
@@ -49,8 +50,9 @@ int launched_rank() {
   return 0;
 }
 
-JoinOptions join_options(std::string_view engine, const laws::Law& law, const Flags& flags) {
-  JoinOptions options;
+transport::BackendOptions join_options(std::string_view engine, const laws::Law& law,
+                                       const Flags& flags) {
+  transport::BackendOptions options;
   options.size = law.ranks;
   options.join_timeout = Seconds(10);
   options.timeout = Seconds(20);
@@ -92,7 +94,7 @@ int run(std::span<char*> words) {
   const bool understood = report([&] {
     const laws::Law& law = laws::find(words[2]);
     const Flags flags = parse_flags(words.subspan(3));
-    const JoinOptions options = join_options(words[1], law, flags);
+    const transport::BackendOptions options = join_options(words[1], law, flags);
     const auto repeat = flags.find("--repeat");
     const int times = repeat == flags.end() ? 1 : integer("--repeat", repeat->second);
     for (int i = 0; i < times; ++i) {

@@ -9,13 +9,13 @@
 #include <map>
 #include <numeric>
 
+#include "base/random.h"
+#include "testing/expect.h"
+#include "testing/toy_training.h"
 #include "tests/collective_laws.h"
-#include "tests/expect.h"
 #include "tests/strategy_laws.h"
 #include "tests/survivor.h"
-#include "tests/toy_training.h"
 #include "thinwire/collective.h"
-#include "thinwire/random.h"
 
 namespace thinwire::laws {
 namespace {
@@ -30,7 +30,8 @@ void require(bool holds, std::string_view what) {
 Payload message(int from, std::size_t number, std::size_t bytes) {
   Payload out(bytes);
   for (std::size_t i = 0; i < bytes; i += 16) {
-    const auto block = philox(static_cast<std::uint64_t>(from), number, i / 16, Purpose::test);
+    const auto block =
+        base::philox(static_cast<std::uint64_t>(from), number, i / 16, base::Purpose::test);
     std::memcpy(out.data() + i, block.data(), std::min<std::size_t>(16, bytes - i));
   }
   return out;
@@ -207,7 +208,7 @@ void twins(Transport& wire) {
   constexpr std::size_t kEach = 20;
   const auto others = static_cast<std::size_t>(wire.size() - 1);
   const auto bytes = [](std::size_t i) { return i % 3 == 0 ? i : 20'000 * i; };
-  const std::unique_ptr<Transport> out = wire.lane(), in = out->twin();
+  const std::unique_ptr<Transport> out = wire.lane(), in = out->clone_handle();
   const std::unique_ptr<Task> task = wire.launch([&] {
     std::map<int, std::size_t> seen;
     Payload room(20'000 * kEach);
@@ -231,7 +232,7 @@ void twins(Transport& wire) {
 // What a task throws comes out of join(), once.
 void tasks(Transport& wire) {
   const std::unique_ptr<Task> task = wire.launch([] { throw WireError("from the task"); });
-  require(std::string(must_throw<WireError>([&] { task->join(); }).what()) == "from the task",
+  require(std::string(test::must_throw<WireError>([&] { task->join(); }).what()) == "from the task",
           "the task's error was lost");
   task->join();
   const Seconds before = wire.now();
@@ -245,7 +246,7 @@ void deadline(Transport& wire) {
     wire.set_timeout(Seconds(0.3));
     std::byte room[8];
     const Seconds start = wire.now();
-    const auto error = must_throw<TransportError>([&] { wire.recv(2, kTag, room); });
+    const auto error = test::must_throw<TransportError>([&] { wire.recv(2, kTag, room); });
     const Seconds waited = wire.now() - start;
     require(error.kind() == TransportError::Kind::deadline, error.what());
     require(error.peer() == 2 && std::string(error.what()).find("rank 2") != std::string::npos,
@@ -268,13 +269,14 @@ void wrong_size(Transport& wire) {
     for (const int peer : {1, 2}) {
       Transport& lane = *watch[peer - 1];
       lane.set_timeout(Seconds(3));
-      must_throw<TransportError>([&] { lane.recv(peer, kTag, {}); });
+      test::must_throw<TransportError>([&] { lane.recv(peer, kTag, {}); });
     }
     return;
   }
   Payload room(1000);
   const auto fit = wire.rank() == 1 ? Fit::exact : Fit::at_most;
-  const auto error = must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, fit)); });
+  const auto error =
+      test::must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, fit)); });
   require(std::string(error.what()).find("rank 0") != std::string::npos, error.what());
 }
 
@@ -283,7 +285,7 @@ void alone(Transport& wire) {
   require(wire.rank() == 0 && wire.size() == 1, "not alone");
   const auto lane = wire.lane();
   wire.launch([] {})->join();
-  must_throw<std::logic_error>([&] { wire.send(0, kTag, {}); });
+  test::must_throw<std::logic_error>([&] { wire.send(0, kTag, {}); });
   require(lane->traffic().bytes_sent == 0, "bytes from nowhere");
 }
 
@@ -324,7 +326,7 @@ void stop_at_the_end(Transport& wire) {
 
 // The last rank stops for good while both gossip, so that letters cease to come.
 void stop_in_gossip(Transport& wire) {
-  ToyTraining training(wire, "gossip:kappa=0");
+  test::ToyTraining training(wire, "gossip:kappa=0");
   training.run(20);
   if (wire.rank() + 1 == wire.size()) std::raise(SIGSTOP);
   while (true) training.run(1);

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "thinwire/engines.h"
+#include "thinwire/launch.h"
 
 namespace thinwire::laws {
 

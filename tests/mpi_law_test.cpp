@@ -4,29 +4,31 @@
 
 #include <csignal>
 
-#include "tests/child_process.h"
+#include "testing/child_process.h"
 #include "tests/laws.h"
 
 namespace thinwire {
 namespace {
+
+using test::operator+;
 
 // Long enough for a busy machine; every test but `huge` takes seconds.
 constexpr Seconds kPatience{120};
 
 // As root and with more ranks than cores, as in containers and on small machines. The loopback
 // interface serves the launcher and, in tests over TCP, the ranks.
-Words mpirun(int ranks, const Words& launcher_flags, const Words& worker) {
-  return Words{MPIRUN,  "--allow-run-as-root", "--oversubscribe",
-               "--mca", "oob_tcp_if_include",  "lo",
-               "--mca", "btl_tcp_if_include",  "lo",
-               "-n",    std::to_string(ranks)} +
-         launcher_flags + Words{LAW_WORKER, "mpi"} + worker;
+test::Words mpirun(int ranks, const test::Words& launcher_flags, const test::Words& worker) {
+  return test::Words{MPIRUN,  "--allow-run-as-root", "--oversubscribe",
+                     "--mca", "oob_tcp_if_include",  "lo",
+                     "--mca", "btl_tcp_if_include",  "lo",
+                     "-n",    std::to_string(ranks)} +
+         launcher_flags + test::Words{LAW_WORKER, "mpi"} + worker;
 }
 
 struct Setting {
   const char* name;
-  Words launcher_flags;
-  Words worker_flags;
+  test::Words launcher_flags;
+  test::Words worker_flags;
 };
 std::ostream& operator<<(std::ostream& out, const Setting& s) { return out << s.name; }
 
@@ -40,8 +42,8 @@ class MpiLaw : public testing::TestWithParam<std::tuple<Setting, laws::Law>> {};
 
 TEST_P(MpiLaw, Holds) {
   const auto& [setting, law] = GetParam();
-  ChildProcess job(mpirun(law.ranks, setting.launcher_flags,
-                          Words{std::string(law.name)} + setting.worker_flags));
+  test::ChildProcess job(mpirun(law.ranks, setting.launcher_flags,
+                                test::Words{std::string(law.name)} + setting.worker_flags));
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 0) << job.describe();
   EXPECT_TRUE(job.wait_for_descendants(Seconds(5)));
@@ -57,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(All, MpiLaw,
                          });
 
 // A job that is to fail: what must be in its output.
-void expect_failure(ChildProcess& job, std::string_view text) {
+void expect_failure(test::ChildProcess& job, std::string_view text) {
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_NE(job.exit_code(), 0) << job.describe();
   EXPECT_NE(job.merged().find(text), std::string::npos) << job.describe();
@@ -65,15 +67,16 @@ void expect_failure(ChildProcess& job, std::string_view text) {
 }
 
 // With a timeout beyond our patience: it is the launcher that ends the others.
-const Words kEndless = {"--timeout", "1000"};
+const test::Words kEndless = {"--timeout", "1000"};
 
 TEST(MpiJob, OfAThrowingRankEndsWithItsMessage) {
-  ChildProcess job(mpirun(4, {}, Words{"chatter", "--fault", "fail:rank=2,at=50"} + kEndless));
+  test::ChildProcess job(
+      mpirun(4, {}, test::Words{"chatter", "--fault", "fail:rank=2,at=50"} + kEndless));
   expect_failure(job, "law_worker: rank 2 fails at operation 50 as planned");
 }
 
 TEST(MpiJob, OfAKilledRankEnds) {
-  ChildProcess job(mpirun(4, {}, Words{"chatter"} + kEndless));
+  test::ChildProcess job(mpirun(4, {}, test::Words{"chatter"} + kEndless));
   ASSERT_TRUE(job.wait_for_output("chatting", kPatience)) << job.describe();
   for (const pid_t pid : job.running()) {
     if (pid == job.pid()) continue;
@@ -84,7 +87,7 @@ TEST(MpiJob, OfAKilledRankEnds) {
 }
 
 TEST(MpiJob, EndsItsRanksIfTheLauncherIsKilled) {
-  ChildProcess job(mpirun(4, {}, Words{"chatter"} + kEndless));
+  test::ChildProcess job(mpirun(4, {}, test::Words{"chatter"} + kEndless));
   ASSERT_TRUE(job.wait_for_output("chatting", kPatience)) << job.describe();
   job.signal(SIGKILL);
   ASSERT_TRUE(job.wait(kPatience));
@@ -92,14 +95,14 @@ TEST(MpiJob, EndsItsRanksIfTheLauncherIsKilled) {
 }
 
 TEST(MpiJob, OfASilentRankEndsByTheDeadlineOfAnother) {
-  ChildProcess job(
+  test::ChildProcess job(
       mpirun(2, {}, {"order", "--timeout", "1", "--fault", "stall:rank=1,at=3,seconds=1000"}));
   expect_failure(job, "while sending to rank 1");
 }
 
 // MPI_Finalize would wait for it for ever.
 TEST(MpiJob, OfARankThatStopsAtTheEndEndsByTheDeadlineOfTheOthers) {
-  ChildProcess job(mpirun(3, {}, {"stop_at_the_end", "--timeout", "1"}));
+  test::ChildProcess job(mpirun(3, {}, {"stop_at_the_end", "--timeout", "1"}));
   for (const int rank : {0, 1}) {
     expect_failure(job, fmt::format("law_worker: rank {} (", rank));
   }
@@ -109,41 +112,41 @@ TEST(MpiJob, OfARankThatStopsAtTheEndEndsByTheDeadlineOfTheOthers) {
 
 // The task that waits for letters has no deadline of its own.
 TEST(MpiJob, OfARankThatStopsInGossipEndsByTheDeadlineOfTheOther) {
-  ChildProcess job(mpirun(2, {}, {"stop_in_gossip", "--timeout", "1"}));
+  test::ChildProcess job(mpirun(2, {}, {"stop_in_gossip", "--timeout", "1"}));
   expect_failure(job, "law_worker: rank 0 (");
   expect_failure(job, "rank 1 (");
 }
 
 TEST(MpiJob, RefusesAnotherNumberOfProcessesThanWorkers) {
-  ChildProcess job(mpirun(2, {}, {"exchange"}));
+  test::ChildProcess job(mpirun(2, {}, {"exchange"}));
   expect_failure(job, "the MPI launcher started 2 processes, but --workers says 4");
 }
 
 TEST(MpiJob, RefusesAnotherRankThanTheLaunchers) {
-  ChildProcess job(mpirun(2, {}, {"order", "--rank", "1"}));
+  test::ChildProcess job(mpirun(2, {}, {"order", "--rank", "1"}));
   expect_failure(job, "MPI made this process rank 0, but --rank says 1");
 }
 
 TEST(MpiJob, RefusesSeveralWorkersWithoutALauncher) {
-  ChildProcess job({LAW_WORKER, "mpi", "order"});
+  test::ChildProcess job({LAW_WORKER, "mpi", "order"});
   expect_failure(job, "Start it with `mpirun -n 2 ...`");
 }
 
 TEST(MpiJob, OfOneNeedsNoLauncher) {
-  ChildProcess job({LAW_WORKER, "mpi", "alone"});
+  test::ChildProcess job({LAW_WORKER, "mpi", "alone"});
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 0) << job.describe();
 }
 
 TEST(MpiJob, MayRunSeveralTimesInAProcess) {
-  ChildProcess job(mpirun(2, {}, {"lanes", "--repeat", "3"}));
+  test::ChildProcess job(mpirun(2, {}, {"lanes", "--repeat", "3"}));
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 0) << job.describe();
 }
 
 TEST(MpiJob, IsRefusedInAProcessWhereOneFailed) {
-  ChildProcess job(
-      mpirun(2, {}, Words{"order", "--fault", "fail:rank=1,at=3", "--repeat", "2"} + kEndless));
+  test::ChildProcess job(mpirun(
+      2, {}, test::Words{"order", "--fault", "fail:rank=1,at=3", "--repeat", "2"} + kEndless));
   expect_failure(job, "an earlier run over MPI failed in this process");
 }
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "tests/toy_training.h"
+#include "base/hash.h"
+#include "testing/toy_training.h"
 #include "thinwire/collective.h"
-#include "thinwire/hash.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::laws {
@@ -18,7 +18,7 @@ constexpr std::size_t kNumel = 30'000;
 constexpr std::uint64_t kSteps = 60;
 
 void require_same(Transport& wire, Floats values, std::string_view spec) {
-  std::uint64_t bounds[2] = {hash64(std::as_bytes(values)), 0};
+  std::uint64_t bounds[2] = {base::hash64(std::as_bytes(values)), 0};
   bounds[1] = ~bounds[0];
   allreduce_max(wire, std::span(bounds));
   if (bounds[0] != ~bounds[1]) throw std::runtime_error(fmt::format("{}: replicas differ", spec));
@@ -39,7 +39,7 @@ void train(Transport& wire, const char* spec, float movement) {
     strategy->after_step(context);
     if (context.step == kSteps / 2) {  // as before a checkpoint
       Payload state;
-      strategy->settle(context);
+      strategy->quiesce(context);
       strategy->save(state);
     }
   }
@@ -96,10 +96,10 @@ void check_server(Transport& wire) {
 }
 
 void check_every_strategy(Transport& wire) {
-  for (const Entry<Strategy>& entry : strategies()) {
-    ToyTraining training(wire, std::string(entry.name));
+  for (const StrategyInfo& entry : strategies()) {
+    test::ToyTraining training(wire, std::string(entry.name));
     training.run(20);
-    training.settle();
+    training.quiesce();
     training.run(10);
     training.end();
     require_same(wire, training.params(), entry.name);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "thinwire/bytes.h"
-#include "thinwire/random.h"
+#include "base/bytes.h"
+#include "base/random.h"
 
 namespace thinwire {
 namespace {
@@ -15,13 +15,13 @@ constexpr std::size_t kRows = 18, kColumns = 10, kBias = 20;
 
 float gradient_of(int rank, std::uint64_t step, std::size_t element) {
   const auto stream = step << 16 | static_cast<std::uint64_t>(rank);
-  const auto block = philox(3, stream, element, Purpose::test);
+  const auto block = base::philox(3, stream, element, base::Purpose::test);
   const auto digits = static_cast<float>(block[0] >> 8);  // 24 bits
   const float value = std::ldexp(digits, -24 - static_cast<int>(block[1] % 12));
   return block[2] % 2 == 0 ? value : -value;
 }
 
-std::vector<float> read_floats(ByteReader& reader) {
+std::vector<float> read_floats(base::ByteReader& reader) {
   std::vector<float> values(reader.get<std::uint64_t>());
   const Bytes bytes = reader.take(values.size() * sizeof(float));
   std::ranges::copy(bytes, std::as_writable_bytes(std::span(values)).begin());
@@ -39,7 +39,7 @@ std::string difference(std::string_view what, const std::vector<float>& found,
 }  // namespace
 
 SparseState read_sparse_state(Bytes checkpoint) {
-  ByteReader reader(checkpoint, "the state of a sparse strategy");
+  base::ByteReader reader(checkpoint, "the state of a sparse strategy");
   reader.get<std::uint32_t>();
   SparseState state;
   for (auto* part : {&state.residual, &state.velocity, &state.small_velocity}) {
@@ -60,7 +60,7 @@ SurvivorRank::SurvivorRank(Transport& wire, const std::string& spec)
       context_{0, {params_, grads_, layout_}, wire, stats_},
       strategy_(make_strategy(spec)) {
   // Products with powers of two are exact, so that it does not matter how they are computed.
-  context_.run.descent = {0.5f, 0.125f, false};
+  context_.run.sgd = {0.5f, 0.125f, false};
   strategy_->begin(context_);
 }
 
@@ -95,12 +95,12 @@ std::string SurvivorRank::lost() const {
 // afterwards.
 SparseState SurvivorRank::accumulated() const {
   SparseState state = read_sparse_state(before_);
-  const Descent& descent = context_.run.descent;
+  const SgdConfig& sgd = context_.run.sgd;
   const std::size_t own = state.residual.size() - state.small_velocity.size();
   for (std::size_t i = 0; i < state.residual.size(); ++i) {
-    float direction = gradient_[i] + descent.weight_decay * params_[i];
+    float direction = gradient_[i] + sgd.weight_decay * params_[i];
     if (i < own && !state.velocity.empty()) {
-      direction = state.velocity[i] = descent.momentum * state.velocity[i] + direction;
+      direction = state.velocity[i] = sgd.momentum * state.velocity[i] + direction;
     }
     state.residual[i] += direction;
   }

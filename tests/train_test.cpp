@@ -7,21 +7,23 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/expect.h"
+#include "testing/expect.h"
 #include "tests/trainer_command.h"
 
 namespace thinwire {
 namespace {
 
+using test::operator+;
+
 namespace fs = std::filesystem;
 
 class TrainCommand : public TrainerCommand {
  protected:
-  static Words train(const Words& flags) {
-    return Words{THINWIRE, "train", "--model", "mlp", "--batch", "16"} + flags;
+  static test::Words train(const test::Words& flags) {
+    return test::Words{THINWIRE, "train", "--model", "mlp", "--batch", "16"} + flags;
   }
-  static nlohmann::json result(const Words& command) {
-    ChildProcess run(command);
+  static nlohmann::json result(const test::Words& command) {
+    test::ChildProcess run(command);
     EXPECT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 0) << run.describe();
     const std::string out = run.out();
@@ -85,42 +87,42 @@ TEST_F(TrainCommand, ReportsWhatTheContractPromises) {
 }
 
 TEST_F(TrainCommand, IsTheSameRunOnEveryTransport) {
-  const Words flags = {"--workers", "3", "--steps", "12", "--json"};
+  const test::Words flags = {"--workers", "3", "--steps", "12", "--json"};
   const auto gloo = result(train(flags));
   EXPECT_EQ(gloo["transport"], "gloo");
-  const auto threads = result(train(flags + Words{"--transport", "threads"}));
+  const auto threads = result(train(flags + test::Words{"--transport", "threads"}));
   EXPECT_EQ(gloo["loss"], threads["loss"]);
   EXPECT_EQ(gloo["accuracy"], threads["accuracy"]);
   if (*MPIRUN == '\0') return;
-  const auto mpi = result(Words{MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "3"} +
+  const auto mpi = result(test::Words{MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "3"} +
                           train({"--steps", "12", "--json", "--transport", "mpi"}));
   EXPECT_EQ(mpi["loss"], gloo["loss"]);
 }
 
 TEST_F(TrainCommand, NamesTheStraggler) {
-  const Words flags = {"--transport", "sim",   "--workers",   "3",   "--steps", "5",
-                       "--network",   "1gbit", "--step-time", "0.1", "--slow",  "2:3"};
-  const auto json = result(train(flags + Words{"--json"}));
+  const test::Words flags = {"--transport", "sim",   "--workers",   "3",   "--steps", "5",
+                             "--network",   "1gbit", "--step-time", "0.1", "--slow",  "2:3"};
+  const auto json = result(train(flags + test::Words{"--json"}));
   ASSERT_EQ(json["stragglers"].size(), 1u) << json;
   EXPECT_EQ(json["stragglers"][0]["rank"], 2);
   EXPECT_NEAR(json["stragglers"][0]["compute_ratio"], 3, 1e-6);
   EXPECT_NEAR(json["stragglers"][0]["waited_seconds"], 1, 0.01);  // 5 x (0.3 - 0.1) s
-  ChildProcess run(train(flags));
+  test::ChildProcess run(train(flags));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
-  EXPECT_TRUE(has(run.out(),
-                  "rank 2 (simulated) computed 3.0x as long as the others; they waited "
-                  "999 ms for it, 64 %"));
+  EXPECT_TRUE(test::has(run.out(),
+                        "rank 2 (simulated) computed 3.0x as long as the others; they waited "
+                        "999 ms for it, 64 %"));
 }
 
 // Killed at whatever moment a checkpoint appears, again and again, and resumed each time: the end
 // is that of a run that nobody disturbed.
 TEST_F(TrainCommand, ResumesBitForBitAfterSigkill) {
-  const Words flags = {"--workers",     "2",      "--steps", "400", "--save-every", "20",
-                       "--lr-schedule", "cosine", "--json"};
-  const auto whole = result(train(flags + Words{"--out", out("whole")}));
-  Words resume;
+  const test::Words flags = {"--workers",     "2",      "--steps", "400", "--save-every", "20",
+                             "--lr-schedule", "cosine", "--json"};
+  const auto whole = result(train(flags + test::Words{"--out", out("whole")}));
+  test::Words resume;
   for (const int checkpoint : {40, 160, 280}) {
-    ChildProcess run(train(flags + Words{"--out", out("parts")} + resume));
+    test::ChildProcess run(train(flags + test::Words{"--out", out("parts")} + resume));
     const auto start = std::chrono::steady_clock::now();
     while (!fs::exists(model_file(out("parts"), checkpoint)) && !run.wait(Seconds(0.001))) {
       ASSERT_LT(std::chrono::steady_clock::now() - start, kPatience) << run.describe();
@@ -131,7 +133,7 @@ TEST_F(TrainCommand, ResumesBitForBitAfterSigkill) {
     std::ofstream(out("parts/run.jsonl"), std::ios::app) << "{\"step\":\"a\"}\n{\"step\":";
     resume = {"--resume"};
   }
-  const auto rest = result(train(flags + Words{"--out", out("parts")} + resume));
+  const auto rest = result(train(flags + test::Words{"--out", out("parts")} + resume));
   EXPECT_EQ(rest["loss"], whole["loss"]);
   EXPECT_EQ(rest["samples"], whole["samples"]);
   EXPECT_EQ(contents(model_file(out("parts"), 400)), contents(model_file(out("whole"), 400)));
@@ -143,16 +145,17 @@ TEST_F(TrainCommand, ResumesBitForBitAfterSigkill) {
 }
 
 TEST_F(TrainCommand, ADeadWorkerEndsTheRunWithItsName) {
-  ChildProcess run(train({"--workers", "3", "--steps", "500", "--fault", "kill:rank=1,at=200"}));
+  test::ChildProcess run(
+      train({"--workers", "3", "--steps", "500", "--fault", "kill:rank=1,at=200"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1);
-  EXPECT_TRUE(has(run.err(), "rank 1"));
-  EXPECT_TRUE(has(run.err(), "SIGKILL"));
+  EXPECT_TRUE(test::has(run.err(), "rank 1"));
+  EXPECT_TRUE(test::has(run.err(), "SIGKILL"));
   EXPECT_TRUE(run.wait_for_descendants(Seconds(5)));
 }
 
 TEST_F(TrainCommand, CtrlCStopsAllWorkers) {
-  ChildProcess run(train({"--workers", "2", "--epochs", "1000"}));
+  test::ChildProcess run(train({"--workers", "2", "--epochs", "1000"}));
   ASSERT_TRUE(run.wait_for_output("loss", kPatience)) << run.describe();
   run.signal(SIGINT);
   ASSERT_TRUE(run.wait(Seconds(10))) << run.describe();
@@ -162,7 +165,7 @@ TEST_F(TrainCommand, CtrlCStopsAllWorkers) {
 
 TEST_F(TrainCommand, BadUsageIsRefusedBeforeAnythingStarts) {
   const struct {
-    Words flags;
+    test::Words flags;
     std::string_view expected;
   } kCases[] = {
       {{"--model", "lenett"}, "did you mean 'lenet'"},
@@ -177,33 +180,33 @@ TEST_F(TrainCommand, BadUsageIsRefusedBeforeAnythingStarts) {
       {{"--workers", "0"}, "--workers"},
   };
   for (const auto& [flags, expected] : kCases) {
-    ChildProcess run(Words{THINWIRE, "train"} + flags);
+    test::ChildProcess run(test::Words{THINWIRE, "train"} + flags);
     ASSERT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 2) << run.describe();
-    EXPECT_TRUE(has(run.err(), expected));
+    EXPECT_TRUE(test::has(run.err(), expected));
   }
 }
 
 TEST_F(TrainCommand, AnotherNumberOfWorkersCannotResume) {
   result(train({"--workers", "2", "--steps", "4", "--out", out("a"), "--json"}));
-  ChildProcess run(train({"--workers", "3", "--steps", "8", "--out", out("a"), "--resume"}));
+  test::ChildProcess run(train({"--workers", "3", "--steps", "8", "--out", out("a"), "--resume"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 2);  // before anything starts
-  EXPECT_TRUE(has(run.err(), "are of 2 workers"));
+  EXPECT_TRUE(test::has(run.err(), "are of 2 workers"));
 }
 
 TEST_F(TrainCommand, AFinishedRunHasNothingToResume) {
-  const Words flags = {"--transport", "threads", "--workers", "2",
-                       "--steps",     "4",       "--out",     out("a")};
-  const auto first = result(train(flags + Words{"--json"}));
-  ChildProcess again(train(flags + Words{"--resume", "--json"}));
+  const test::Words flags = {"--transport", "threads", "--workers", "2",
+                             "--steps",     "4",       "--out",     out("a")};
+  const auto first = result(train(flags + test::Words{"--json"}));
+  test::ChildProcess again(train(flags + test::Words{"--resume", "--json"}));
   ASSERT_TRUE(again.wait(kPatience)) << again.describe();
   EXPECT_EQ(again.exit_code(), 0);
-  EXPECT_TRUE(has(again.err(), "nothing is left to train"));
+  EXPECT_TRUE(test::has(again.err(), "nothing is left to train"));
   EXPECT_EQ(nlohmann::json::parse(again.out())["loss"], first["loss"]);
-  ChildProcess anew(train(flags));
+  test::ChildProcess anew(train(flags));
   ASSERT_TRUE(anew.wait(kPatience)) << anew.describe();
-  EXPECT_TRUE(has(anew.err(), "held an earlier run"));
+  EXPECT_TRUE(test::has(anew.err(), "held an earlier run"));
 }
 
 }  // namespace

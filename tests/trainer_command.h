@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/child_process.h"
+#include "testing/child_process.h"
 
 namespace thinwire {
 

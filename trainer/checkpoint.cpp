@@ -8,9 +8,9 @@
 #include <charconv>
 #include <tuple>
 
+#include "base/hash.h"
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
-#include "thinwire/hash.h"
 
 namespace thinwire::trainer {
 namespace {

@@ -41,8 +41,8 @@ class CheckpointStore {
   // they are neither resumed by mistake nor lost. Returns whether there were any.
   bool set_aside_earlier() const;
 
-  // What can be known before the ranks meet: ConfigError if this rank has no checkpoint that is
-  // whole, or if the newest such belongs to another run.
+  // What can be known before the ranks share_losses: ConfigError if this rank has no checkpoint
+  // that is whole, or if the newest such belongs to another run.
   void check_resumable() const;
 
   struct Loaded {

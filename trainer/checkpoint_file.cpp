@@ -7,11 +7,11 @@
 #include <fstream>
 #include <system_error>
 
-#include "thinwire/bytes.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/memory.h"
 #include "thinwire/error.h"
-#include "thinwire/hash.h"
 #include "trainer/checkpoint.h"
-#include "trainer/data/memory.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -62,7 +62,7 @@ Payload read_whole(const fs::path& file) {
   const std::uintmax_t size = fs::file_size(file, error);
   if (error) throw WireError(fmt::format("{}: {}", file.string(), error.message()));
   // The file and its sections, which are copies.
-  const std::optional<std::uint64_t> room = available_memory();
+  const std::optional<std::uint64_t> room = base::available_memory();
   if (room && size > *room / 2) {
     throw WireError(
         fmt::format("{}: has {} bytes, too many for the {} of memory that are available",
@@ -90,7 +90,7 @@ void demand(const fs::path& file, std::string_view what, const T& theirs, const 
 void write_checkpoint(const fs::path& file, const Identity& identity, std::uint64_t step,
                       const std::vector<Section>& sections) {
   Payload bytes;
-  ByteWriter writer(bytes);
+  base::ByteWriter writer(bytes);
   writer.put(kMagic);
   writer.put(kVersion);
   writer.put(step);
@@ -107,7 +107,7 @@ void write_checkpoint(const fs::path& file, const Identity& identity, std::uint6
     writer.put(static_cast<std::uint64_t>(section.bytes.size()));
     writer.put(Bytes(section.bytes));
   }
-  writer.put(hash64(bytes));
+  writer.put(base::hash64(bytes));
   write_atomically(file, bytes);
 }
 
@@ -117,11 +117,11 @@ std::vector<Section> read_checkpoint(const fs::path& file, const Identity& ident
   constexpr std::size_t kSum = sizeof(std::uint64_t);
   const std::string name = file.string();
   if (bytes.size() < kSum) throw WireError(fmt::format("{}: truncated", name));
-  ByteReader sum(Bytes(bytes).last(kSum), name);
-  if (sum.get<std::uint64_t>() != hash64(Bytes(bytes).first(bytes.size() - kSum))) {
+  base::ByteReader sum(Bytes(bytes).last(kSum), name);
+  if (sum.get<std::uint64_t>() != base::hash64(Bytes(bytes).first(bytes.size() - kSum))) {
     throw WireError(fmt::format("{}: damaged or truncated (its checksum does not match)", name));
   }
-  ByteReader reader(Bytes(bytes).first(bytes.size() - kSum), name);
+  base::ByteReader reader(Bytes(bytes).first(bytes.size() - kSum), name);
   if (reader.get<std::uint32_t>() != kMagic) {
     throw WireError(fmt::format("{}: not a checkpoint of thinwire", name));
   }

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <mutex>
 
-#include "tests/expect.h"
-#include "thinwire/engines.h"
+#include "testing/expect.h"
 #include "thinwire/error.h"
+#include "thinwire/launch.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -150,7 +150,7 @@ TEST_F(Checkpoints, WithoutItsModelAStepDoesNotCount) {
   EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 0).check_resumable());
   fs::remove(file(10, "model"));
   EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
-  const std::string refusal = must_throw<ConfigError>([&] {
+  const std::string refusal = test::must_throw<ConfigError>([&] {
                                 CheckpointStore(directory_, kIdentity, 0).check_resumable();
                               }).what();
   EXPECT_NE(refusal.find("there is no checkpoint of rank 0"), std::string::npos) << refusal;

@@ -9,7 +9,7 @@
 namespace thinwire::trainer {
 namespace {
 
-void sum_times(std::span<const Counters> all, Pace pace, TrainResult& result) {
+void sum_times(std::span<const Counters> all, SyncMode sync_mode, TrainResult& result) {
   const auto workers = static_cast<double>(all.size());
   double wire = 0, wait = 0, fastest_wire = all[0].wire;
   for (const Counters& each : all) {
@@ -21,21 +21,21 @@ void sum_times(std::span<const Counters> all, Pace pace, TrainResult& result) {
     fastest_wire = std::min(fastest_wire, each.wire);
   }
   // The worker that comes last to each exchange only transfers; what the others spend beyond that
-  // is waiting for it. At free pace nobody comes last, and a strategy knows when it waits.
-  const bool meeting = pace != Pace::free;
-  result.wire = Seconds(meeting ? fastest_wire : wire);
-  result.wait = Seconds(meeting ? wire - fastest_wire : wait);
+  // is waiting for it. At free sync_mode nobody comes last, and a strategy knows when it waits.
+  const bool milestone = sync_mode != SyncMode::asynchronous;
+  result.wire = Seconds(milestone ? fastest_wire : wire);
+  result.wait = Seconds(milestone ? wire - fastest_wire : wait);
 }
 
 }  // namespace
 
-void sum_counters(Transport& wire, const Counters& mine, Seconds aside, Pace pace,
+void sum_counters(Transport& wire, const Counters& mine, Seconds aside, SyncMode sync_mode,
                   TrainResult& result) {
   std::vector<Counters> all(static_cast<std::size_t>(wire.size()));
   std::vector<Seconds> asides(all.size());
   allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   allgather(wire, std::as_bytes(std::span(&aside, 1)), std::as_writable_bytes(std::span(asides)));
-  sum_times(all, pace, result);
+  sum_times(all, sync_mode, result);
 
   std::vector<WorkerTimes> times;
   std::uint64_t steps = 0, samples = 0, skipped = 0;
@@ -50,8 +50,8 @@ void sum_counters(Transport& wire, const Counters& mine, Seconds aside, Pace pac
   for (LateWorker& late : result.stragglers) late.host = wire.host(late.rank);
   const auto workers = static_cast<std::uint64_t>(wire.size());
   result.steps = (steps + workers / 2) / workers;
-  result.samples = pace == Pace::free ? samples : mine.samples;
-  result.skipped_steps = pace == Pace::lockstep ? mine.skipped : skipped;
+  result.samples = sync_mode == SyncMode::asynchronous ? samples : mine.samples;
+  result.skipped_steps = sync_mode == SyncMode::synchronous ? mine.skipped : skipped;
   result.bytes_per_worker_step =
       static_cast<double>(result.bytes_sent) / std::max(1.0, static_cast<double>(steps));
 }

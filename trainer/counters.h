@@ -12,12 +12,12 @@ struct Counters {
   double compute = 0, codec = 0, wire = 0, wait = 0;
   std::uint64_t bytes_sent = 0, skipped = 0;
   std::uint64_t steps = 0;
-  std::uint64_t samples = 0;  // of all workers; at free pace, of this one
+  std::uint64_t samples = 0;  // of all workers; asynchronously, of this one
 };
 
 // The times, bytes, steps and samples of a run from those of each rank, which call it together.
 // `aside` is what this rank's training thread did besides computing and exchanging.
-void sum_counters(Transport& wire, const Counters& mine, Seconds aside, Pace pace,
+void sum_counters(Transport& wire, const Counters& mine, Seconds aside, SyncMode sync_mode,
                   TrainResult& result);
 
 }  // namespace thinwire::trainer

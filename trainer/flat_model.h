@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "thinwire/model.h"
+#include "thinwire/types.h"
 
 namespace thinwire::trainer {
 

@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "thinwire/engines.h"
+#include "thinwire/launch.h"
 #include "thinwire/session.h"
 #include "trainer/models/network.h"
 #include "trainer/sgd.h"
@@ -72,7 +72,7 @@ class Recorder final : public Transport {
   Received do_wait(const Pending& pending, Seconds) override { return inner_.wait(pending); }
   void do_cancel() noexcept override {}
   std::unique_ptr<Transport> do_lane() override { return nullptr; }
-  std::unique_ptr<Transport> do_twin() override { return nullptr; }
+  std::unique_ptr<Transport> do_clone_handle() override { return nullptr; }
 
   Transport& inner_;
 };
@@ -99,8 +99,8 @@ TEST(FlatModel, NoGradientIsCopiedOnItsWayToTheWire) {
 }
 
 TEST(Sgd, DoesWhatTorchDoes) {
-  for (const Descent& options :
-       {Descent{0, 0, false}, Descent{0.9f, 0, false}, Descent{0.9f, 1e-3f, true}}) {
+  for (const SgdConfig& options :
+       {SgdConfig{0, 0, false}, SgdConfig{0.9f, 0, false}, SgdConfig{0.9f, 1e-3f, true}}) {
     torch::Tensor theirs = torch::linspace(-1, 1, 1000).set_requires_grad(true);
     std::vector<float> ours(theirs.data_ptr<float>(), theirs.data_ptr<float>() + 1000);
     torch::optim::SGD optimizer({theirs}, torch::optim::SGDOptions(0.1)

@@ -37,7 +37,7 @@ std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
   const ExampleShape shape = digits().train->shape();
   const auto network = make_network(options.model, shape, options.seed);
   FlatModel model(*network);
-  Sgd sgd(options.descent, model.layout().numel);
+  Sgd sgd(options.sgd, model.layout().numel);
   std::vector<std::unique_ptr<Loader>> loaders;
   for (int part = 0; part < parts; ++part) {
     const LoaderOptions reading{part, parts, options.batch, options.seed, 0};
@@ -62,7 +62,7 @@ std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
 TEST(Replicas, AreOneWorkerThatAccumulatesGradientsBitForBit) {
   for (const int workers : {1, 2, 4}) {
     TrainOptions options = options_for(64 / static_cast<std::size_t>(workers), 25);
-    options.descent.weight_decay = 1e-4f;
+    options.sgd.weight_decay = 1e-4f;
     EXPECT_EQ(run(options, workers).losses, accumulating_sgd(options, workers)) << workers;
   }
 }
@@ -86,7 +86,7 @@ TEST(Replicas, FollowTheCurveOfOneWorkerWithTheirGlobalBatch) {
   }
 }
 
-// With one worker, the loss of a meeting is the mean of the losses of its steps.
+// With one worker, the loss of a milestone is the mean of the losses of its steps.
 TEST(Replicas, TellTheLossOfAllExamplesSinceTheyLastMet) {
   TrainOptions options = options_for(16, 7);
   options.eval_every = 3;

@@ -5,17 +5,17 @@
 #include <numbers>
 #include <vector>
 
+#include "base/spec.h"
 #include "thinwire/error.h"
-#include "thinwire/spec.h"
 
 namespace thinwire::trainer {
 
 Schedule Schedule::parse(std::string_view text, double base_rate, int workers) {
   static const std::vector<std::string> kShapes = {"constant", "step", "cosine"};
-  Spec spec = Spec::parse(text);
+  base::Spec spec = base::Spec::parse(text);
   const auto found = std::find(kShapes.begin(), kShapes.end(), spec.name());
   if (found == kShapes.end()) {
-    throw ConfigError(unknown_word("learning-rate schedule", spec.name(), kShapes));
+    throw ConfigError(base::unknown_word("learning-rate schedule", spec.name(), kShapes));
   }
   Schedule schedule;
   schedule.shape_ = static_cast<Shape>(found - kShapes.begin());

@@ -3,7 +3,7 @@
 namespace thinwire::trainer {
 
 void Sgd::step(MutFloats params, Floats grads, float learning_rate) {
-  const auto [momentum, weight_decay, nesterov] = descent_;
+  const auto [momentum, weight_decay, nesterov] = sgd_config_;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const float gradient = grads[i] + weight_decay * params[i];
     float direction = gradient;

@@ -1,4 +1,4 @@
-// Stochastic gradient descent with momentum, Nesterov's form of it, and weight decay, on flat
+// Stochastic gradient sgd with momentum, Nesterov's form of it, and weight decay, on flat
 // memory. Same arithmetic as torch.optim.SGD.
 #pragma once
 
@@ -10,15 +10,15 @@ namespace thinwire::trainer {
 
 class Sgd {
  public:
-  Sgd(const Descent& descent, std::size_t numel)
-      : descent_(descent), velocity_(descent.momentum == 0 ? 0 : numel, 0.0f) {}
+  Sgd(const SgdConfig& sgd, std::size_t numel)
+      : sgd_config_(sgd), velocity_(sgd.momentum == 0 ? 0 : numel, 0.0f) {}
 
   void step(MutFloats params, Floats grads, float learning_rate);
   // The state that a checkpoint holds; empty without momentum.
   MutFloats velocity() noexcept { return velocity_; }
 
  private:
-  Descent descent_;
+  SgdConfig sgd_config_;
   std::vector<float> velocity_;
 };
 

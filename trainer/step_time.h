@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "thinwire/model.h"
+#include "thinwire/types.h"
 
 namespace thinwire::trainer {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 #include "trainer/train.h"
 
 namespace thinwire::trainer {

@@ -72,7 +72,8 @@ class SlowToRead final : public Dataset {
 
 // In simulated time, where a worker reads its input itself.
 TEST(Stragglers, OneThatWaitsForItsInputIsNamed) {
-  if (std::ranges::find(engines(), "sim", &Engine::name) == engines().end()) {
+  if (std::ranges::find(transport_backends(), "sim", &TransportBackend::name) ==
+      transport_backends().end()) {
     GTEST_SKIP() << "sim is not in this build";
   }
   TrainOptions options = options_for(4, 5);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/engines.h"
-#include "thinwire/network.h"
+#include "thinwire/launch.h"
+#include "thinwire/types.h"
 #include "trainer/train.h"
 
 namespace thinwire::trainer {
@@ -26,7 +26,7 @@ inline const DataPair& digits() {
 struct Outcome {
   TrainResult result;
   std::vector<double> losses;            // of rank 0, step by step
-  std::vector<TrainingLoss> of_workers;  // of all ranks, from meeting to meeting
+  std::vector<TrainingLoss> of_workers;  // of all ranks, from milestone to milestone
 };
 
 inline Outcome run(const TrainOptions& options, int workers, const std::string& engine = "threads",

@@ -12,7 +12,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
-#include "trainer/meetings.h"
+#include "trainer/milestones.h"
 #include "trainer/models/network.h"
 #include "trainer/schedule.h"
 #include "trainer/sgd.h"
@@ -55,7 +55,7 @@ SessionOptions session_options(const TrainOptions& options, const DataPair& data
   session.run.samples = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(options.steps) * static_cast<double>(data.train->size()) /
                 session.run.steps_per_epoch));
-  session.run.descent = options.descent;
+  session.run.sgd = options.sgd;
   session.run.seed = options.seed;
   session.run.charge_codec = options.step_time == Seconds(0);
   return session;
@@ -74,18 +74,18 @@ class Run {
         serves_(wire.rank() < wire.size() - workers_),
         schedule_(Schedule::parse(options.lr_schedule, options.learning_rate, workers_)),
         session_(wire, session_options(options, data, workers_)),
-        sgd_(session_.remaining_descent(), model_.layout().numel),
+        sgd_(session_.optimizer_share(), model_.layout().numel),
         store_(checkpoints(options, model_.layout().numel, wire.rank(), wire.size())) {}
 
   TrainResult run() {
-    const std::uint64_t first = options_.resume ? resume() : start_anew();
+    const std::uint64_t first = options_.resume ? resume() : start_fresh();
     session_.begin(model_.view(), counters_.steps);
     const int worker = serves_ ? 0 : wire_.rank() - session_.first_worker();
     LoaderOptions reading{worker, workers_, options_.batch, options_.seed, counters_.steps};
     reading.serves = serves_;
     reading.ahead = serves_ ? 0 : batches_ahead(wire_);
     Loader loader(*data_.train, reading);
-    last_meeting_ = counters_.steps;
+    last_milestone_ = counters_.steps;
     steps_per_epoch_ = static_cast<double>(loader.steps_per_epoch());
     last_.step = first;
     last_.position = static_cast<double>(first);
@@ -93,31 +93,31 @@ class Run {
     last_.time = Seconds(counters_.time);
     start_ = wire_.now();
     bytes_before_ = wire_.traffic().bytes_sent;
-    Meetings meetings(first, options_.steps, options_.eval_every,
-                      options_.out.empty() ? 0 : options_.save_every);
-    while (!meetings.over()) {
+    Milestones milestones(first, options_.steps, options_.eval_every,
+                          options_.out.empty() ? 0 : options_.save_every);
+    while (!milestones.over()) {
       const Seconds begin = wire_.now();
       const Batch& batch = loader.next();
       aside_ += wire_.now() - begin;
       step(batch);
-      while (const auto meeting = meetings.due(position())) {
+      while (const auto milestone = milestones.due(position())) {
         off_the_clock([&] {
-          meet();
-          if (meeting->test) test();
+          share_losses();
+          if (milestone->test) test();
         });
-        if (meeting->save && !options_.out.empty()) off_the_clock([&] { save(meeting->step); });
+        if (milestone->save && !options_.out.empty()) off_the_clock([&] { save(milestone->step); });
       }
     }
     return finish();
   }
 
  private:
-  bool free_running() const { return session_.pace() == Pace::free; }
-  bool in_lockstep() const { return session_.pace() == Pace::lockstep; }
+  bool is_asynchronous() const { return session_.sync_mode() == SyncMode::asynchronous; }
+  bool is_synchronous() const { return session_.sync_mode() == SyncMode::synchronous; }
 
   // How far all workers are, in steps.
   double position() const {
-    if (!free_running()) return static_cast<double>(session_.step());
+    if (!is_asynchronous()) return static_cast<double>(session_.step());
     return static_cast<double>(session_.global_samples()) * steps_per_epoch_ /
            static_cast<double>(data_.train->size());
   }
@@ -132,15 +132,15 @@ class Run {
       sgd_.step(model_.params(), model_.grads(), static_cast<float>(report.learning_rate));
     }
     session_.after_step(model_.view(), {batch.examples, report.learning_rate});
-    counters_.samples += free_running() ? batch.examples : batch.global_examples;
+    counters_.samples += is_asynchronous() ? batch.examples : batch.global_examples;
     ++counters_.steps;
     losses_.loss += report.loss * static_cast<double>(batch.examples);
     losses_.examples += static_cast<double>(batch.examples);
-    if (wire_.rank() == 0) tell(report, before);
+    if (wire_.rank() == 0) notify(report, before);
   }
 
-  // Gradients of this worker's batch, in lockstep weighted so that their mean over the workers is
-  // the gradient of the global batch. Returns the loss. Takes as long as the options say.
+  // Gradients of this worker's batch, in synchronous weighted so that their mean over the workers
+  // is the gradient of the global batch. Returns the loss. Takes as long as the options say.
   double compute(const Batch& batch) {
     if (serves_) return 0;
     const Seconds start = wire_.now();
@@ -152,9 +152,9 @@ class Run {
       network_->random = {options_.seed, session_.step(), static_cast<std::uint64_t>(wire_.rank())};
       const torch::Tensor mean = loss_of(*network_, to_tensors(batch, data_.train->shape()));
       loss = mean.item<double>();
-      const double weight = !in_lockstep() ? 1
-                                           : static_cast<double>(batch.examples) * workers_ /
-                                                 static_cast<double>(batch.global_examples);
+      const double weight = !is_synchronous() ? 1
+                                              : static_cast<double>(batch.examples) * workers_ /
+                                                    static_cast<double>(batch.global_examples);
       (weight == 1 ? mean : mean * weight).backward();
     }
     // In simulated time computing is free until it is charged; a straggler pays more.
@@ -185,7 +185,7 @@ class Run {
     return now;
   }
 
-  void tell(StepReport& report, const Counters& before) {
+  void notify(StepReport& report, const Counters& before) {
     const Counters now = counters_now();
     report.step = session_.step();
     report.steps = options_.steps;
@@ -197,7 +197,7 @@ class Run {
     report.wire = Seconds(now.wire - before.wire);
     report.bytes_sent = now.bytes_sent - before.bytes_sent;
     report.residual_ratio = session_.stats().residual_ratio;
-    const std::uint64_t samples = free_running() ? session_.global_samples() : now.samples;
+    const std::uint64_t samples = is_asynchronous() ? session_.global_samples() : now.samples;
     report.samples_per_second = static_cast<double>(samples) / std::max(now.time, 1e-9);
     last_ = report;
     const Seconds begin = wire_.now();
@@ -213,7 +213,7 @@ class Run {
     start_ += wire_.now() - begin;
   }
 
-  void meet() {
+  void share_losses() {
     const LossSum mine = std::exchange(losses_, {});
     std::vector<LossSum> all(static_cast<std::size_t>(wire_.size()));
     allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
@@ -222,16 +222,16 @@ class Run {
       total.loss += each.loss;
       total.examples += each.examples;
     }
-    const std::uint64_t first = std::exchange(last_meeting_, session_.step()) + 1;
+    const std::uint64_t first = std::exchange(last_milestone_, session_.step()) + 1;
     if (wire_.rank() == 0 && total.examples > 0) {
-      observer_.met({first, last_meeting_, total.loss / total.examples});
+      observer_.met({first, last_milestone_, total.loss / total.examples});
     }
   }
 
   // What counts is the mean of all models; each worker goes on with its own. A mean that is formed
   // only to be tested is no traffic of the strategy.
   void test() {
-    if (in_lockstep()) {
+    if (is_synchronous()) {
       evaluate();
       return;
     }
@@ -259,7 +259,7 @@ class Run {
   }
 
   void save(std::uint64_t step) {
-    session_.settle(model_.view());
+    session_.quiesce(model_.view());
     Counters counters = counters_now();
     Payload strategy;
     session_.save(strategy);
@@ -268,11 +268,11 @@ class Run {
                      {"strategy", strategy}});
     const auto model = pack(
         {{"params", std::as_bytes(model_.params())}, {"velocity", std::as_bytes(sgd_.velocity())}});
-    if (!in_lockstep()) own.insert(own.end(), model.begin(), model.end());
+    if (!is_synchronous()) own.insert(own.end(), model.begin(), model.end());
     store_.save(wire_, step, own, model, options_.keep);
   }
 
-  std::uint64_t start_anew() {
+  std::uint64_t start_fresh() {
     if (!options_.out.empty() && store_.set_aside_earlier() && wire_.rank() == 0) {
       observer_.note(fmt::format("{}/checkpoints held an earlier run, now in earlier-rank-* there",
                                  options_.out));
@@ -284,12 +284,12 @@ class Run {
     const CheckpointStore::Loaded loaded = store_.load(wire_);
     unpack(loaded.own, "statistics", std::as_writable_bytes(model_.statistics()));
     unpack(loaded.own, "counters", raw(counters_));
-    if (wire_.rank() == 0 || !in_lockstep()) {
-      const std::vector<Section>& from = in_lockstep() ? loaded.model : loaded.own;
+    if (wire_.rank() == 0 || !is_synchronous()) {
+      const std::vector<Section>& from = is_synchronous() ? loaded.model : loaded.own;
       unpack(from, "params", std::as_writable_bytes(model_.params()));
       unpack(from, "velocity", std::as_writable_bytes(sgd_.velocity()));
     }
-    if (in_lockstep()) broadcast(wire_, std::as_writable_bytes(sgd_.velocity()));
+    if (is_synchronous()) broadcast(wire_, std::as_writable_bytes(sgd_.velocity()));
     session_.load(section(loaded.own, "strategy"));
     for (const std::string& note : loaded.notes) {
       const std::string text = fmt::format("rank {}: checkpoint of {}", wire_.rank(), note);
@@ -311,20 +311,20 @@ class Run {
 
   TrainResult finish() {
     TrainResult result;
-    // In lockstep the replicas are the same already; if not, that must not be covered up.
-    const bool before = !in_lockstep() || session_.replicas_identical(model_.view());
+    // In synchronous the replicas are the same already; if not, that must not be covered up.
+    const bool before = !is_synchronous() || session_.replicas_identical(model_.view());
     std::vector<float> own;
-    if (!in_lockstep()) own.assign(model_.params().begin(), model_.params().end());
+    if (!is_synchronous()) own.assign(model_.params().begin(), model_.params().end());
     session_.end(model_.view());
     result.replicas_identical = before && session_.replicas_identical(model_.view());
     const Counters mine = counters_now();
-    const double worst = in_lockstep() ? 1 : worst_accuracy(own);
+    const double worst = is_synchronous() ? 1 : worst_accuracy(own);
     result.test = evaluate();
-    result.accuracy_worst_worker = in_lockstep() ? result.test.accuracy : worst;
-    sum_counters(wire_, mine, aside_, session_.pace(), result);
+    result.accuracy_worst_worker = is_synchronous() ? result.test.accuracy : worst;
+    sum_counters(wire_, mine, aside_, session_.sync_mode(), result);
     result.consensus_distance = session_.stats().consensus_distance;
     result.residual_ratio = session_.stats().residual_ratio;
-    result.figures = session_.figures();
+    result.metrics = session_.metrics();
     result.parameters = model_.layout().numel;
     result.dense_bytes_per_worker_step =
         static_cast<double>(allreduce_bytes(model_.layout().numel, wire_.rank(), wire_.size()));
@@ -359,7 +359,7 @@ class Run {
   Counters counters_;
   Seconds aside_{0};  // of this process, waiting for input and writing the log
   LossSum losses_;
-  std::uint64_t last_meeting_ = 0;  // after this step
+  std::uint64_t last_milestone_ = 0;  // after this step
   StepReport last_;
 };
 

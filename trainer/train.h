@@ -21,7 +21,7 @@ struct TrainOptions {
   std::string model = "lenet";
   std::string data = "digits";
   SessionOptions session;
-  Descent descent{0.9f, 0, false};
+  SgdConfig sgd{0.9f, 0, false};
   double learning_rate = 0.02;
   std::string lr_schedule = "constant";
   std::uint64_t seed = 1;
@@ -68,8 +68,9 @@ struct StepReport {
   double samples_per_second = 0;  // of all workers, so far
 };
 
-// The mean loss over the examples of all workers from one meeting to the next. They meet to test,
-// to save and at the end; telling each other the loss of every step would cost an exchange.
+// The mean loss over the examples of all workers from one milestone to the next. They share_losses
+// to test, to save and at the end; telling each other the loss of every step would cost an
+// exchange.
 struct TrainingLoss {
   std::uint64_t first_step = 0, last_step = 0;  // from 1, both included
   double loss = 0;
@@ -106,7 +107,7 @@ struct TrainResult {
   double consensus_distance = 0;  // of the workers to their mean before the end; see Stats
   std::uint64_t skipped_steps = 0;
   double residual_ratio = 0;
-  std::vector<Figure> figures;  // what the strategy says about itself
+  std::vector<Metric> metrics;  // what the strategy says about itself
   std::size_t parameters = 0;
   std::vector<LateWorker> stragglers;  // whose lateness mattered, worst first
 };
@@ -120,7 +121,7 @@ TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& 
 std::size_t check(const TrainOptions& options, const DataPair& data);
 
 // Whether a rank has a checkpoint of this run (of so many parameters) to resume from; ConfigError
-// if not. Whether all ranks have the same one is seen when they meet.
+// if not. Whether all ranks have the same one is seen when they share_losses.
 void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers);
 
 // One line of `thinwire list models`.

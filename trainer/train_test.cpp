@@ -11,7 +11,7 @@
 #include <limits>
 #include <mutex>
 
-#include "thinwire/engines.h"
+#include "thinwire/launch.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
@@ -29,7 +29,7 @@ std::vector<double> plain_sgd(const TrainOptions& options) {
   const auto network = make_network(options.model, digits().train->shape(), options.seed);
   torch::optim::SGD optimizer(
       network->parameters(),
-      torch::optim::SGDOptions(options.learning_rate).momentum(options.descent.momentum));
+      torch::optim::SGDOptions(options.learning_rate).momentum(options.sgd.momentum));
   Loader loader(*digits().train, {0, 1, options.batch, options.seed, 0});
   std::vector<double> losses;
   for (std::uint64_t step = 0; step < options.steps; ++step) {
@@ -56,7 +56,7 @@ TEST(Train, TheSameSeedIsTheSameRunOnEveryTransport) {
   const TrainOptions options = options_for(16, 20);
   const Outcome threads = run(options, 3);
   EXPECT_EQ(run(options, 3).losses, threads.losses);
-  for (const Engine& engine : engines()) {
+  for (const TransportBackend& engine : transport_backends()) {
     if (engine.name != "sim") continue;
     const Outcome simulated = run(options, 3, "sim");
     EXPECT_EQ(simulated.losses, threads.losses);
@@ -65,7 +65,8 @@ TEST(Train, TheSameSeedIsTheSameRunOnEveryTransport) {
 }
 
 TEST(Train, SimulatedTimeIsComputeAndWire) {
-  if (std::ranges::none_of(engines(), [](const Engine& e) { return e.name == "sim"; })) {
+  if (std::ranges::none_of(transport_backends(),
+                           [](const TransportBackend& e) { return e.name == "sim"; })) {
     GTEST_SKIP() << "sim is not in this build";
   }
   TrainOptions options = options_for(8, 10);
@@ -111,7 +112,8 @@ std::ptrdiff_t most_threads(const std::string& engine, int workers) {
 }
 
 TEST(Train, SimulatedWorkersReadWithoutThreads) {
-  if (std::ranges::none_of(engines(), [](const Engine& e) { return e.name == "sim"; })) {
+  if (std::ranges::none_of(transport_backends(),
+                           [](const TransportBackend& e) { return e.name == "sim"; })) {
     GTEST_SKIP() << "sim is not in this build";
   }
   EXPECT_EQ(most_threads("sim", 9), most_threads("sim", 1));

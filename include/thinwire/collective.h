@@ -10,8 +10,8 @@
 #include <span>
 #include <utility>
 
-#include "thinwire/half.h"
 #include "thinwire/transport.h"
+#include "thinwire/types.h"
 
 namespace thinwire {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
 namespace thinwire {
 

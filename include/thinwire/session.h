@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "thinwire/log.h"
 #include "thinwire/strategy.h"
+#include "thinwire/types.h"
 
 namespace thinwire {
 
@@ -17,7 +17,7 @@ struct SessionOptions {
   std::string strategy = "dense";
   std::uint64_t check_every = 0;  // steps between comparisons of the replicas; 0: never
   NonFinite nonfinite = NonFinite::skip;
-  RunPlan run;
+  RunOptions run;
   LogSink log;
 };
 
@@ -49,8 +49,10 @@ class Session {
   void check_replicas(ModelView model);
   bool replicas_identical(ModelView model);
 
-  // A single worker is always in lockstep with itself.
-  Pace pace() const { return wire_.size() == 1 ? Pace::lockstep : strategy_->pace(); }
+  // A single worker is always in synchronous with itself.
+  SyncMode sync_mode() const {
+    return wire_.size() == 1 ? SyncMode::synchronous : strategy_->sync_mode();
+  }
   // At free pace: see Strategy.
   std::uint64_t global_samples() const { return strategy_->global_samples(); }
 
@@ -58,18 +60,18 @@ class Session {
   int first_worker() const { return strategy_->first_worker(wire_.size()); }
 
   // What the optimizer has to do with the gradients that after_backward leaves.
-  Descent remaining_descent() const {
-    return strategy_->remaining(options_.run.descent, wire_.size());
+  SgdConfig optimizer_share() const {
+    return strategy_->optimizer_share(options_.run.sgd, wire_.size());
   }
   // What the strategy says about itself, over all ranks, which call this together.
-  std::vector<Figure> figures();
+  std::vector<Metric> metrics();
 
   std::uint64_t step() const noexcept { return step_; }
   const Stats& stats() const noexcept { return stats_; }
   Transport& wire() noexcept { return wire_; }
 
-  // The strategy's own state, for a checkpoint of this rank. All ranks settle() together before.
-  void settle(ModelView model);
+  // The strategy's own state, for a checkpoint of this rank. All ranks quiesce() together before.
+  void quiesce(ModelView model);
   void save(Payload& out) const { strategy_->save(out); }
   void load(Bytes in);
 
@@ -77,7 +79,7 @@ class Session {
   StepContext context(ModelView model) {
     return {step_, model, wire_, stats_, false, options_.run, &options_.log, 0, 0};
   }
-  void tell_skipped(const std::string& why) const;
+  void warn_skipped(const std::string& why) const;
 
   Transport& wire_;
   SessionOptions options_;

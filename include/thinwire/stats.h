@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
 namespace thinwire {
 

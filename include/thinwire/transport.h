@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "thinwire/buffer.h"
 #include "thinwire/error.h"
+#include "thinwire/types.h"
 
 namespace thinwire {
 
@@ -68,7 +68,7 @@ class Runtime {
   virtual bool simulated() const { return false; }  // computing takes no time unless it sleeps
   // How many bytes one byte of payload stands for: more than one where a simulation makes do with a
   // smaller model.
-  virtual double byte_weight() const { return 1; }
+  virtual double payload_scale() const { return 1; }
   virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
 };
 Runtime& system_runtime();  // the steady clock and std::thread
@@ -113,7 +113,7 @@ class Transport {
   std::unique_ptr<Transport> lane();
   // Another handle on this very lane, for a second thread: while one of them waits for whoever may
   // send, the other sends. Two handles must not both receive. Not collective.
-  std::unique_ptr<Transport> twin();
+  std::unique_ptr<Transport> clone_handle();
 
   // The runtime's clock; on an imitated network, the clock that network runs by.
   virtual Seconds now() const { return runtime_.now(); }
@@ -122,8 +122,8 @@ class Transport {
   Runtime& runtime() const noexcept { return runtime_; }
   // What so many bytes of payload stand for. Whoever chooses a way by the length of a message asks
   // for this one, so that a smaller model takes the ways of the whole.
-  std::size_t weighed(std::size_t bytes) const {
-    return static_cast<std::size_t>(static_cast<double>(bytes) * runtime_.byte_weight());
+  std::size_t represented_bytes(std::size_t bytes) const {
+    return static_cast<std::size_t>(static_cast<double>(bytes) * runtime_.payload_scale());
   }
 
   // Memory for collectives on this lane: it grows and is reused, so that a second call allocates
@@ -156,7 +156,7 @@ class Transport {
   // After a failure: lets go of the memory of every operation that is still posted.
   virtual void do_cancel() noexcept = 0;
   virtual std::unique_ptr<Transport> do_lane() = 0;
-  virtual std::unique_ptr<Transport> do_twin() = 0;
+  virtual std::unique_ptr<Transport> do_clone_handle() = 0;
 
   void check(int peer, Tag tag, bool any_allowed) const;
   // Calls the engine; whatever it throws ends this lane, worded for people.

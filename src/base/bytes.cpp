@@ -1,11 +1,11 @@
-#include "thinwire/bytes.h"
+#include "base/bytes.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 #include <stdexcept>
 
-namespace thinwire {
+namespace thinwire::base {
 
 void ByteWriter::put(Bytes bytes) {
   if (bytes.empty()) return;
@@ -48,4 +48,4 @@ void ByteReader::expect_end() const {
   }
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::base

@@ -1,4 +1,4 @@
-#include "thinwire/bytes.h"
+#include "base/bytes.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -7,9 +7,9 @@
 #include <limits>
 #include <stdexcept>
 
-#include "tests/expect.h"
+#include "testing/expect.h"
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 TEST(Bytes, AreLittleEndian) {
@@ -37,7 +37,7 @@ TEST(Bytes, ErrorsNameWhatAndWhere) {
   ByteWriter(out).put_text("four");
   const auto text = [&](std::size_t bytes, auto read) {
     ByteReader reader(Bytes(out).first(bytes), "checkpoint 'x'");
-    return std::string(must_throw<WireError>([&] { read(reader); }).what());
+    return std::string(test::must_throw<WireError>([&] { read(reader); }).what());
   };
   EXPECT_EQ(text(3, [](ByteReader& r) { r.get<std::uint32_t>(); }),
             "checkpoint 'x': truncated at byte 0: 4 more needed, 3 left");
@@ -140,4 +140,4 @@ RC_GTEST_PROP(BytesProperty, ForeignBytesAreReadOrRefused,
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::base

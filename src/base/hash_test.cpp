@@ -1,10 +1,10 @@
-#include "thinwire/hash.h"
+#include "base/hash.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 TEST(Hash, IsTheSameOnEveryMachine) {
@@ -23,4 +23,4 @@ TEST(Hash, TellsEveryFlippedBit) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::base

@@ -1,4 +1,4 @@
-#include "thinwire/network.h"
+#include "thinwire/types.h"
 
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ Network Network::parse(std::string_view text) {
   const auto refuse = [&](std::string_view reason) {
     return ConfigError(
         fmt::format("network '{}': {}; examples: 1gbit,0.2ms  100mbit  unlimited,30ms",
-                    visible(text), visible(reason)));
+                    base::visible(text), base::visible(reason)));
   };
   const auto comma = text.find(',');
   const std::string_view rate = text.substr(0, comma);

@@ -1,4 +1,4 @@
-#include "thinwire/network.h"
+#include "thinwire/types.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/expect.h"
+#include "testing/expect.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
@@ -30,22 +30,23 @@ TEST(Network, ReadsBandwidthAndLatency) {
 }
 
 TEST(Network, RefusesTheRestWithAnExample) {
-  EXPECT_EQ(must_throw<ConfigError>([] { Network::parse("fast"); }).what(),
+  EXPECT_EQ(test::must_throw<ConfigError>([] { Network::parse("fast"); }).what(),
             std::string("network 'fast': 'fast' is not a bandwidth of 1kbit ... 1000000gbit; "
                         "examples: 1gbit,0.2ms  100mbit  unlimited,30ms"));
   for (const char* rate :
        {"",          ",1ms",     "1",           "gbit",    "1Gbit",   "1gb",       "1gbit ",
         " 1gbit",    "0gbit",    "-1gbit",      "-0gbit",  "nangbit", "infgbit",   "1e308gbit",
         "1e400gbit", "1e-9kbit", "1000001gbit", "0x1gbit", "1e3mbit", "1.2.3gbit", ".gbit"}) {
-    EXPECT_TRUE(
-        has(must_throw<ConfigError>([&] { Network::parse(rate); }).what(), "is not a bandwidth"))
+    EXPECT_TRUE(test::has(test::must_throw<ConfigError>([&] { Network::parse(rate); }).what(),
+                          "is not a bandwidth"))
         << rate;
   }
   for (const char* latency : {"", "1", "ms", ".ms", "1 ms", "-1ms", "-0ms", "nanms", "infs",
                               "1001s", "1e308s", "1e400s", "1ms,1ms", "1h"}) {
-    EXPECT_TRUE(has(
-        must_throw<ConfigError>([&] { Network::parse("1gbit," + std::string(latency)); }).what(),
-        "is not a latency of 0us ... 1000s"))
+    EXPECT_TRUE(test::has(test::must_throw<ConfigError>([&] {
+                            Network::parse("1gbit," + std::string(latency));
+                          }).what(),
+                          "is not a latency of 0us ... 1000s"))
         << latency;
   }
 }

@@ -1,8 +1,8 @@
-#include "thinwire/random.h"
+#include "base/random.h"
 
 #include <Random123/philox.h>
 
-namespace thinwire {
+namespace thinwire::base {
 
 std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t step, std::uint64_t element,
                                     Purpose purpose) noexcept {
@@ -21,4 +21,4 @@ std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t step, std:
   return {block[0], block[1], block[2], block[3]};
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::base

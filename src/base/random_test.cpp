@@ -1,10 +1,10 @@
-#include "thinwire/random.h"
+#include "base/random.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 using Block = std::array<std::uint32_t, 4>;
@@ -70,4 +70,4 @@ TEST(UnitFloat, SpreadsEvenly) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::base

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
@@ -100,4 +100,4 @@ bool equal_digests(const Digest& a, const Digest& b) noexcept {
   return difference == std::byte{0};
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::base

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
-namespace thinwire {
+namespace thinwire::base {
 
 using Digest = std::array<std::byte, 32>;
 
@@ -32,4 +32,4 @@ Digest hmac_sha256(Bytes key, Bytes message) noexcept;
 // In a time that does not tell where two digests differ.
 bool equal_digests(const Digest& a, const Digest& b) noexcept;
 
-}  // namespace thinwire
+}  // namespace thinwire::base

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 Bytes bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -70,4 +70,4 @@ TEST(EqualDigests, TellsEveryFlippedBit) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::base

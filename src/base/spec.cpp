@@ -1,4 +1,4 @@
-#include "thinwire/spec.h"
+#include "base/spec.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "thinwire/error.h"
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 // Of ASCII alone: the functions of <cctype> depend on the locale.
@@ -169,4 +169,4 @@ std::string unknown_word(std::string_view kind, std::string_view word,
   return fmt::format("unknown {} '{}'{} ({})", kind, visible(word), hint, list);
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::base

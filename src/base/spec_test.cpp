@@ -1,18 +1,18 @@
-#include "thinwire/spec.h"
+#include "base/spec.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <array>
 
-#include "tests/expect.h"
+#include "testing/expect.h"
 #include "thinwire/error.h"
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 std::string refusal(const std::function<void()>& action) {
-  return must_throw<ConfigError>(action).what();
+  return test::must_throw<ConfigError>(action).what();
 }
 std::string parse_error(std::string_view text) {
   return refusal([&] { Spec::parse(text); });
@@ -32,16 +32,16 @@ TEST(Spec, ReadsNameAndKeys) {
 
 TEST(Spec, RefusesOtherForms) {
   EXPECT_EQ(parse_error(""), "'': '' is not a name; the form is name or name:key=value,key=value");
-  EXPECT_TRUE(has(parse_error("top k"), "'top k' is not a name"));
-  EXPECT_TRUE(has(parse_error(":a=1"), "'' is not a name"));
-  EXPECT_TRUE(has(parse_error("n\xc3\xb6"), "is not a name"));
-  EXPECT_TRUE(has(parse_error("n:"), "'' does not start with a key"));
-  EXPECT_TRUE(has(parse_error("n:a=1,"), "'' does not start with a key"));
-  EXPECT_TRUE(has(parse_error("n:=1"), "'=1' does not start with a key"));
-  EXPECT_TRUE(has(parse_error("n:a b=1"), "'a b=1' does not start with a key"));
-  EXPECT_TRUE(has(parse_error("n:a"), "key 'a' has no value"));
-  EXPECT_TRUE(has(parse_error("n:a=,b=1"), "key 'a' has no value"));
-  EXPECT_TRUE(has(parse_error("n:a=1,a=1"), "key 'a' appears twice"));
+  EXPECT_TRUE(test::has(parse_error("top k"), "'top k' is not a name"));
+  EXPECT_TRUE(test::has(parse_error(":a=1"), "'' is not a name"));
+  EXPECT_TRUE(test::has(parse_error("n\xc3\xb6"), "is not a name"));
+  EXPECT_TRUE(test::has(parse_error("n:"), "'' does not start with a key"));
+  EXPECT_TRUE(test::has(parse_error("n:a=1,"), "'' does not start with a key"));
+  EXPECT_TRUE(test::has(parse_error("n:=1"), "'=1' does not start with a key"));
+  EXPECT_TRUE(test::has(parse_error("n:a b=1"), "'a b=1' does not start with a key"));
+  EXPECT_TRUE(test::has(parse_error("n:a"), "key 'a' has no value"));
+  EXPECT_TRUE(test::has(parse_error("n:a=,b=1"), "key 'a' has no value"));
+  EXPECT_TRUE(test::has(parse_error("n:a=1,a=1"), "key 'a' appears twice"));
 }
 
 TEST(Spec, ChecksNumbers) {
@@ -54,10 +54,10 @@ TEST(Spec, ChecksNumbers) {
   EXPECT_EQ(refusal([&] { number("1e3.5"); }),
             "s: x=1e3.5 is not valid: a number is needed, 0.25 ... 1000");
   for (const char* nonsense : {"one", "1 ", " 1", "+1", "nan", "inf", "1e999", "0x1", "."}) {
-    EXPECT_TRUE(has(refusal([&] { number(nonsense); }), "a number is needed")) << nonsense;
+    EXPECT_TRUE(test::has(refusal([&] { number(nonsense); }), "a number is needed")) << nonsense;
   }
   EXPECT_EQ(refusal([&] { number("0.2"); }), "s: x=0.2 is not valid: allowed is 0.25 ... 1000");
-  EXPECT_TRUE(has(refusal([&] { number("1000.1"); }), "allowed is"));
+  EXPECT_TRUE(test::has(refusal([&] { number("1000.1"); }), "allowed is"));
 }
 
 TEST(Spec, ChecksIntegers) {
@@ -68,11 +68,12 @@ TEST(Spec, ChecksIntegers) {
   EXPECT_EQ(integer("8"), 8);
   EXPECT_EQ(Spec::parse("s").integer("x", 4, 0, 8), 4);
   for (const char* nonsense : {"1.0", "1e1", "x", "99999999999999999999", "+1"}) {
-    EXPECT_TRUE(has(refusal([&] { integer(nonsense); }), "a whole number is needed, -2 ... 8"))
+    EXPECT_TRUE(
+        test::has(refusal([&] { integer(nonsense); }), "a whole number is needed, -2 ... 8"))
         << nonsense;
   }
   EXPECT_EQ(refusal([&] { integer("9"); }), "s: x=9 is not valid: allowed is -2 ... 8");
-  EXPECT_TRUE(has(refusal([&] { integer("-3"); }), "allowed is"));
+  EXPECT_TRUE(test::has(refusal([&] { integer("-3"); }), "allowed is"));
 }
 
 TEST(Spec, ChecksChoices) {
@@ -189,4 +190,4 @@ RC_GTEST_PROP(SpecProperty, AnyValueIsInRangeOrRefused, ()) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::base

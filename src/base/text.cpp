@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace thinwire {
+namespace thinwire::base {
 
 std::string visible(std::string_view text) {
   std::string out;
@@ -13,4 +13,4 @@ std::string visible(std::string_view text) {
   return out;
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::base

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace thinwire {
+namespace thinwire::base {
 namespace {
 
 TEST(Visible, ShowsControlCharactersAndKeepsTheRest) {
@@ -13,4 +13,4 @@ TEST(Visible, ShowsControlCharactersAndKeepsTheRest) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::base

@@ -1,7 +1,7 @@
 // All-reduce and reduce-scatter.
 #include <algorithm>
 
-#include "collective/plans.h"
+#include "collective/schedules.h"
 #include "collective/tags.h"
 #include "thinwire/collective.h"
 
@@ -9,36 +9,49 @@ namespace thinwire {
 namespace {
 
 // The numbers tell the messages of two reductions apart; they are not stored anywhere.
-constexpr Reduction kSumFloat = make_reduction<Sum, float>(0);
-constexpr Reduction kSum8 = make_reduction<Sum, std::uint8_t>(1);
-constexpr Reduction kSum16 = make_reduction<Sum, std::uint16_t>(2);
-constexpr Reduction kSum32 = make_reduction<Sum, std::uint32_t>(3);
-constexpr Reduction kSum64 = make_reduction<Sum, std::uint64_t>(4);
-constexpr Reduction kMax32 = make_reduction<Max, std::uint32_t>(5);
-constexpr Reduction kMax64 = make_reduction<Max, std::uint64_t>(6);
-constexpr Reduction kMin32 = make_reduction<Min, std::uint32_t>(7);
-constexpr Reduction kMin64 = make_reduction<Min, std::uint64_t>(8);
-constexpr Reduction kAnd32 = make_reduction<And, std::uint32_t>(9);
-constexpr Reduction kAnd64 = make_reduction<And, std::uint64_t>(10);
-constexpr Reduction kSumBf16 = make_half_sum<Bf16>(11);
-constexpr Reduction kSumFp16 = make_half_sum<Fp16>(12);
+constexpr collective::Reduction kSumFloat = collective::make_reduction<collective::Sum, float>(0);
+constexpr collective::Reduction kSum8 =
+    collective::make_reduction<collective::Sum, std::uint8_t>(1);
+constexpr collective::Reduction kSum16 =
+    collective::make_reduction<collective::Sum, std::uint16_t>(2);
+constexpr collective::Reduction kSum32 =
+    collective::make_reduction<collective::Sum, std::uint32_t>(3);
+constexpr collective::Reduction kSum64 =
+    collective::make_reduction<collective::Sum, std::uint64_t>(4);
+constexpr collective::Reduction kMax32 =
+    collective::make_reduction<collective::Max, std::uint32_t>(5);
+constexpr collective::Reduction kMax64 =
+    collective::make_reduction<collective::Max, std::uint64_t>(6);
+constexpr collective::Reduction kMin32 =
+    collective::make_reduction<collective::Min, std::uint32_t>(7);
+constexpr collective::Reduction kMin64 =
+    collective::make_reduction<collective::Min, std::uint64_t>(8);
+constexpr collective::Reduction kAnd32 =
+    collective::make_reduction<collective::And, std::uint32_t>(9);
+constexpr collective::Reduction kAnd64 =
+    collective::make_reduction<collective::And, std::uint64_t>(10);
+constexpr collective::Reduction kSumBf16 = collective::make_half_sum<Bf16>(11);
+constexpr collective::Reduction kSumFp16 = collective::make_half_sum<Fp16>(12);
 
-void doubling(Transport& wire, Elements data, const Reduction& reduction,
-              Finish* finish = nullptr) {
-  run_pipeline(wire, tag_of(Stream::doubling, reduction.number),
-               DoublingPlan(data, wire), reduction, finish);
+void doubling(Transport& wire, collective::Elements data, const collective::Reduction& reduction,
+              collective::Finish* finish = nullptr) {
+  collective::run_pipeline(wire, collective::tag_of(collective::Stream::doubling, reduction.number),
+                           collective::DoublingSchedule(data, wire), reduction, finish);
 }
 
 template <class T>
-void allreduce(Transport& wire, std::span<T> span, const Reduction& reduction, Route route,
-               Finish* finish = nullptr) {
+void allreduce(Transport& wire, std::span<T> span, const collective::Reduction& reduction,
+               Route route, collective::Finish* finish = nullptr) {
   if (wire.size() == 1 || span.empty()) return;
-  const Elements data{std::as_writable_bytes(span), sizeof(T)};
-  if (allreduce_route(route, wire.weighed(span.size_bytes()), wire.size()) == Route::doubling) {
+  const collective::Elements data{std::as_writable_bytes(span), sizeof(T)};
+  if (collective::allreduce_route(route, wire.represented_bytes(span.size_bytes()), wire.size()) ==
+      Route::doubling) {
     return doubling(wire, data, reduction, finish);
   }
-  run_pipeline(wire, tag_of(Stream::ring, reduction.number),
-               RingPlan(data, wire, RingPlan::Part::allreduce), reduction, finish);
+  collective::run_pipeline(
+      wire, collective::tag_of(collective::Stream::ring, reduction.number),
+      collective::RingSchedule(data, wire, collective::RingSchedule::Part::allreduce), reduction,
+      finish);
 }
 
 MutFloats as_floats(MutBytes bytes) {
@@ -46,7 +59,7 @@ MutFloats as_floats(MutBytes bytes) {
 }
 
 // Divides each sum where it is completed and notes whether all results are finite.
-class Mean final : public Finish {
+class Mean final : public collective::Finish {
  public:
   explicit Mean(int workers) : workers_(static_cast<float>(workers)) {}
 
@@ -125,12 +138,15 @@ bool allreduce_mean(Transport& wire, MutFloats data, Route route) {
 
 void reduce_scatter_sum(Transport& wire, MutFloats span) {
   if (wire.size() == 1 || span.empty()) return;
-  const Elements data{std::as_writable_bytes(span), sizeof(float)};
-  if (reduce_scatter_route(wire.weighed(span.size_bytes()), wire.size()) == Route::doubling) {
+  const collective::Elements data{std::as_writable_bytes(span), sizeof(float)};
+  if (collective::reduce_scatter_route(wire.represented_bytes(span.size_bytes()), wire.size()) ==
+      Route::doubling) {
     return doubling(wire, data, kSumFloat);
   }
-  run_pipeline(wire, tag_of(Stream::ring_scatter, kSumFloat.number),
-               RingPlan(data, wire, RingPlan::Part::reduce_scatter), kSumFloat);
+  collective::run_pipeline(
+      wire, collective::tag_of(collective::Stream::ring_scatter, kSumFloat.number),
+      collective::RingSchedule(data, wire, collective::RingSchedule::Part::reduce_scatter),
+      kSumFloat);
 }
 
 Share share_of(std::size_t n, int rank, int size) noexcept {
@@ -145,15 +161,15 @@ Share share_of(std::size_t n, int rank, int size) noexcept {
 std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size, Route route,
                               std::size_t element_bytes) {
   if (size == 1) return 0;
-  if (allreduce_route(route, numel * element_bytes, size) == Route::ring) {
+  if (collective::allreduce_route(route, numel * element_bytes, size) == Route::ring) {
     const std::size_t kept = share_of(numel, rank, size).size();
     const std::size_t next = share_of(numel, (rank + 1) % size, size).size();
     return (2 * numel - kept - next) * element_bytes;
   }
-  const Butterfly butterfly(rank, size);
+  const collective::Butterfly butterfly(rank, size);
   std::uint64_t sends = 0;
   for (int round = 0; round < butterfly.rounds(); ++round) {
-    if (butterfly.meeting(round).to != kNobody) ++sends;
+    if (butterfly.meeting(round).to != collective::kNobody) ++sends;
   }
   return sends * numel * element_bytes;
 }

@@ -8,11 +8,11 @@
 #include <bit>
 #include <cmath>
 
-#include "collective/test_ranks.h"
+#include "testing/ranks.h"
 #include "tests/collective_laws.h"
 #include "thinwire/collective.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 // --- What docs/algorithms.md says, written down a second time.
@@ -70,7 +70,7 @@ std::uint64_t doubling_sends(int rank, int size) {
 std::vector<std::vector<float>> inputs(std::uint64_t seed, int size, std::size_t n) {
   std::vector<std::vector<float>> in;
   in.reserve(static_cast<std::size_t>(size));
-  for (int r = 0; r < size; ++r) in.push_back(wild_floats(seed, r, n));
+  for (int r = 0; r < size; ++r) in.push_back(test::wild_floats(seed, r, n));
   return in;
 }
 
@@ -91,24 +91,24 @@ std::vector<float> expected_sum(const std::vector<std::vector<float>>& in, Route
 // The same bits, but any NaN for a NaN: which of two survives in a sum is not in the documents.
 bool same_numbers(Floats a, Floats b) {
   return std::ranges::equal(a, b, [](float x, float y) {
-    return same_bits({&x, 1}, {&y, 1}) || (std::isnan(x) && std::isnan(y));
+    return test::same_bits({&x, 1}, {&y, 1}) || (std::isnan(x) && std::isnan(y));
   });
 }
 
 std::vector<std::vector<float>> allreduced(std::vector<std::vector<float>> data, Route route) {
-  on_ranks(static_cast<int>(data.size()), [&](Transport& wire) {
+  test::on_ranks(static_cast<int>(data.size()), [&](Transport& wire) {
     allreduce_sum(wire, data[static_cast<std::size_t>(wire.rank())], route);
   });
   return data;
 }
 
 class Groups : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(All, Groups, testing::ValuesIn(kGroupSizes));
+INSTANTIATE_TEST_SUITE_P(All, Groups, testing::ValuesIn(test::kGroupSizes));
 
 TEST_P(Groups, AnySizeOfDataIsReducedExactly) {
   const int size = GetParam();
   const auto ranks = static_cast<std::size_t>(size);
-  on_ranks(size, [&](Transport& wire) {
+  test::on_ranks(size, [&](Transport& wire) {
     for (const auto& law : laws::collectives()) {
       for (const std::size_t n :
            {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, ranks + 1, std::size_t{1000}}) {
@@ -123,9 +123,9 @@ TEST_P(Groups, SumsOfWildFloatsAgreeInEveryBitAndFollowTheDocumentedOrder) {
   for (const Route route : {Route::ring, Route::doubling}) {
     const auto out = allreduced(in, route);
     const std::vector<float> expected = expected_sum(in, route);
-    for (const auto& mine : out) ASSERT_TRUE(same_bits(mine, out[0]));
+    for (const auto& mine : out) ASSERT_TRUE(test::same_bits(mine, out[0]));
     ASSERT_TRUE(same_numbers(out[0], expected));
-    EXPECT_TRUE(same_bits(allreduced(in, route)[0], out[0])) << "another run, another result";
+    EXPECT_TRUE(test::same_bits(allreduced(in, route)[0], out[0])) << "another run, another result";
   }
 }
 
@@ -134,10 +134,10 @@ TEST_P(Groups, AllreduceSendsTheBytesAndMessagesOfTheFormula) {
   if (size == 1) return;
   for (const std::size_t n : {1u, 100u, 10'001u, 1'000'003u}) {
     if (n > 1'000'000 && size > 9) continue;
-    on_ranks(size, [&](Transport& wire) {
+    test::on_ranks(size, [&](Transport& wire) {
       const int rank = wire.rank();
       std::vector<float> data(n, 1.0f);
-      const Sent ring(wire);
+      const test::Sent ring(wire);
       allreduce_sum(wire, data, Route::ring);
       const std::uint64_t kept =
           share_of(n, rank, size).size() + share_of(n, (rank + 1) % size, size).size();
@@ -145,13 +145,13 @@ TEST_P(Groups, AllreduceSendsTheBytesAndMessagesOfTheFormula) {
       EXPECT_EQ(ring.bytes(), allreduce_bytes(n, rank, size, Route::ring));
       EXPECT_EQ(ring.messages(), 2 * static_cast<std::uint64_t>(size - 1) * ring_chunks(n, size));
 
-      const Sent doubling(wire);
+      const test::Sent doubling(wire);
       allreduce_sum(wire, data, Route::doubling);
       EXPECT_EQ(doubling.bytes(), doubling_sends(rank, size) * n * sizeof(float));
       EXPECT_EQ(doubling.bytes(), allreduce_bytes(n, rank, size, Route::doubling));
       EXPECT_EQ(doubling.messages(), doubling_sends(rank, size) * chunks(n * sizeof(float)));
 
-      const Sent automatic(wire);
+      const test::Sent automatic(wire);
       allreduce_sum(wire, data);
       EXPECT_EQ(automatic.bytes(), allreduce_bytes(n, rank, size));
     });
@@ -159,11 +159,11 @@ TEST_P(Groups, AllreduceSendsTheBytesAndMessagesOfTheFormula) {
 }
 
 TEST_P(Groups, BytesAreCountedForEveryElementSize) {
-  on_ranks(GetParam(), [](Transport& wire) {
+  test::on_ranks(GetParam(), [](Transport& wire) {
     const auto check = [&]<class T>(T) {
       for (const Route route : {Route::ring, Route::doubling}) {
         std::vector<T> data(1001, 1);
-        const Sent sent(wire);
+        const test::Sent sent(wire);
         allreduce_sum(wire, std::span<T>(data), route);
         EXPECT_EQ(sent.bytes(), allreduce_bytes(1001, wire.rank(), wire.size(), route, sizeof(T)));
         EXPECT_EQ(data[1000], static_cast<T>(wire.size()));
@@ -183,9 +183,9 @@ TEST_P(Groups, ReduceScatterSendsAllButItsShare) {
   const std::size_t n = each * static_cast<std::size_t>(size) + 1;
   const auto in = inputs(4, size, n);
   const std::vector<float> expected = expected_sum(in, Route::ring);
-  on_ranks(size, [&](Transport& wire) {
+  test::on_ranks(size, [&](Transport& wire) {
     std::vector<float> data = in[static_cast<std::size_t>(wire.rank())];
-    const Sent sent(wire);
+    const test::Sent sent(wire);
     reduce_scatter_sum(wire, data);
     const Share mine = share_of(n, wire.rank(), size);
     EXPECT_EQ(sent.bytes(), (n - mine.size()) * sizeof(float));
@@ -197,9 +197,9 @@ TEST_P(Groups, ReduceScatterSendsAllButItsShare) {
 
 // P - 1 steps of the ring against log2 P rounds, two more if P is no power of two.
 TEST_P(Groups, SmallReduceScatterTakesTheDoubling) {
-  on_ranks(GetParam(), [](Transport& wire) {
+  test::on_ranks(GetParam(), [](Transport& wire) {
     std::vector<float> data(100, 1.0f);
-    const Sent sent(wire);
+    const test::Sent sent(wire);
     reduce_scatter_sum(wire, data);
     const bool few = wire.size() == 4 || wire.size() > 5;
     const auto ring = static_cast<std::uint64_t>(wire.size() - 1);
@@ -213,7 +213,7 @@ TEST_P(Groups, TheMeanIsTheSumDivided) {
   const int size = GetParam();
   for (const std::size_t numel : {0u, 1u, 5u, 1000u, 300'000u}) {
     for (const Route route : {Route::ring, Route::doubling}) {
-      on_ranks(size, [&](Transport& wire) {
+      test::on_ranks(size, [&](Transport& wire) {
         std::vector<float> mean(numel);
         for (std::size_t i = 0; i < numel; ++i) {
           mean[i] = static_cast<float>(i % 1000) * static_cast<float>(wire.rank() + 1);
@@ -233,7 +233,7 @@ TEST_P(Groups, AMeanThatIsNotFiniteIsSeenByAll) {
   const int size = GetParam();
   for (const std::size_t bad : {0u, 777u, 99'999u}) {
     for (const Route route : {Route::ring, Route::doubling}) {
-      on_ranks(size, [&](Transport& wire) {
+      test::on_ranks(size, [&](Transport& wire) {
         std::vector<float> data(100'000, 1.0f);
         if (wire.rank() == size / 2) data[bad] = std::numeric_limits<float>::quiet_NaN();
         EXPECT_FALSE(allreduce_mean(wire, data, route)) << bad;
@@ -246,7 +246,7 @@ TEST(Allreduce, EveryNumberOfChunks) {
   constexpr std::size_t kChunk = 131'072 / sizeof(float);
   for (const int size : {2, 3, 5}) {
     const auto ranks = static_cast<std::size_t>(size);
-    on_ranks(size, [&](Transport& wire) {
+    test::on_ranks(size, [&](Transport& wire) {
       for (const std::size_t share : {kChunk, kChunk + 1, 2 * kChunk + 1, 3 * kChunk + 7,
                                       4 * kChunk, 18 * kChunk, 20 * kChunk + 1}) {
         const std::size_t n = share * ranks - ranks / 2;
@@ -273,7 +273,7 @@ RC_GTEST_PROP(AllreduceProperty, AllRanksAgreeAndFollowTheOrder, ()) {
   const auto in = inputs(seed, size, n);
   const auto out = allreduced(in, route);
   const std::vector<float> expected = expected_sum(in, route);
-  for (const auto& mine : out) RC_ASSERT(same_bits(mine, out[0]));
+  for (const auto& mine : out) RC_ASSERT(test::same_bits(mine, out[0]));
   RC_ASSERT(same_numbers(out[0], expected));
 }
 
@@ -293,4 +293,4 @@ RC_GTEST_PROP(AllreduceProperty, BytesOfAllRanksAddUp, ()) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -11,18 +11,18 @@ namespace thinwire {
 namespace {
 
 // From the root upwards, each rank passes on to the next, chunk by chunk.
-class ChainPlan final : public Plan {
+class ChainSchedule final : public collective::Schedule {
  public:
-  ChainPlan(MutBytes data, const Transport& wire, int root) : data_(data) {
+  ChainSchedule(MutBytes data, const Transport& wire, int root) : data_(data) {
     const int rank = wire.rank(), size = wire.size();
-    messages = chain_chunks(wire.weighed(data.size()), size);
+    messages = collective::chain_chunks(wire.represented_bytes(data.size()), size);
     depends = 0;
     overwrites = messages;
     if ((rank + 1) % size != root) meeting_.to = (rank + 1) % size;
     if (rank != root) meeting_.from = (rank + size - 1) % size;
   }
 
-  Hop hop(std::size_t message) const override {
+  collective::Hop hop(std::size_t message) const override {
     const Share part =
         share_of(data_.size(), static_cast<int>(message), static_cast<int>(messages));
     const MutBytes chunk = data_.subspan(part.begin, part.size());
@@ -31,13 +31,13 @@ class ChainPlan final : public Plan {
 
  private:
   MutBytes data_;
-  Meeting meeting_;
+  collective::Meeting meeting_;
 };
 
 void binomial(Transport& wire, Tag tag, MutBytes data, int root) {
   const int size = wire.size();
   const int place = (wire.rank() + size - root) % size;
-  const TreePlace tree(place, size);
+  const collective::TreePlace tree(place, size);
   if (place != 0) wire.wait(wire.post_recv((tree.parent + root) % size, tag, data));
   // The child with the most descendants first.
   for (int d = tree.reach / 2; d > 0; d /= 2) {
@@ -53,12 +53,12 @@ void broadcast(Transport& wire, MutBytes data, int root) {
     throw std::logic_error(fmt::format("broadcast: no root {} among {} ranks", root, size));
   }
   if (size == 1 || data.empty()) return;
-  const Tag tag = tag_of(Stream::broadcast);
-  const std::size_t bytes = wire.weighed(data.size());
-  if (binomial_time(bytes, size) <= chain_time(bytes, size)) {
+  const Tag tag = collective::tag_of(collective::Stream::broadcast);
+  const std::size_t bytes = wire.represented_bytes(data.size());
+  if (collective::binomial_time(bytes, size) <= collective::chain_time(bytes, size)) {
     return binomial(wire, tag, data, root);
   }
-  run_pipeline(wire, tag, ChainPlan(data, wire, root), Reduction{});
+  collective::run_pipeline(wire, tag, ChainSchedule(data, wire, root), collective::Reduction{});
 }
 
 }  // namespace thinwire

@@ -6,7 +6,7 @@
 
 #include "thinwire/transport.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 
 inline constexpr int kNobody = -1;
 
@@ -75,4 +75,4 @@ struct TreePlace {
   int reach;   // the children are place + 1, 2, 4, ... below place + reach, as far as they exist
 };
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

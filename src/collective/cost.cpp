@@ -6,7 +6,7 @@
 
 #include "collective/butterfly.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 std::size_t parts(std::size_t bytes, std::size_t chunk) noexcept {
@@ -69,4 +69,4 @@ Route reduce_scatter_route(std::size_t bytes, int size) noexcept {
   return cheaper(bytes, size, size - 1);
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -7,7 +7,7 @@
 
 #include "thinwire/collective.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 
 // Time is counted in bytes of a 1 Gbit/s link; this is alpha, 100 us.
 inline constexpr std::uint64_t kLatency = 12'500;
@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kLatency = 12'500;
 inline constexpr std::size_t kSmallestChunk = std::size_t{128} << 10;
 inline constexpr std::size_t kLargestChunk = std::size_t{512} << 10;
 
-// Rounds of a binomial tree or a dissemination among `size` ranks.
+// ProgressRounds of a binomial tree or a dissemination among `size` ranks.
 int log2_ceil(int size) noexcept;
 
 // In how many chunks a step of the ring or of the doubling moves its bytes.
@@ -32,4 +32,4 @@ std::uint64_t chain_time(std::size_t bytes, int size) noexcept;
 Route allreduce_route(Route route, std::size_t bytes, int size) noexcept;
 Route reduce_scatter_route(std::size_t bytes, int size) noexcept;
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

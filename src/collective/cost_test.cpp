@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "collective/butterfly.h"
-#include "collective/test_ranks.h"
+#include "testing/ranks.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
@@ -56,7 +56,7 @@ TEST(Cost, WireBoundStepsHideTheLatency) {
 }
 
 TEST(Cost, SharesCoverEverythingOnceInOrder) {
-  for (const int size : kGroupSizes) {
+  for (const int size : test::kGroupSizes) {
     for (const std::size_t n : {0u, 1u, 5u, 31u, 32u, 33u, 1000u}) {
       std::size_t at = 0;
       for (int rank = 0; rank < size; ++rank) {
@@ -89,4 +89,4 @@ TEST(Butterfly, MeetingsArePairs) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -122,7 +122,7 @@ void allgather(Transport& wire, Bytes mine, MutBytes all) {
                                        all.size(), wire.size(), mine.size()));
   }
   if (mine.empty()) return;
-  gather_equal(wire, tag_of(Stream::allgather), mine, all);
+  gather_equal(wire, collective::tag_of(collective::Stream::allgather), mine, all);
 }
 
 void allgather(Transport& wire, Bytes mine, Payload& all, std::span<std::uint64_t> lengths,
@@ -136,19 +136,20 @@ void allgather(Transport& wire, Bytes mine, Payload& all, std::span<std::uint64_
                                        mine.size(), max_bytes));
   }
   const std::uint64_t length = mine.size();
-  gather_equal(wire, tag_of(Stream::allgather_lengths), std::as_bytes(std::span(&length, 1)),
-               std::as_writable_bytes(lengths));
+  gather_equal(wire, collective::tag_of(collective::Stream::allgather_lengths),
+               std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(lengths));
   check_lengths(wire, lengths, max_bytes);
 
   const auto bounds = bounds_of(wire, [&](std::size_t r) { return lengths[r]; });
   all.resize(bounds.back());
   const Pieces pieces{all, bounds};
   place(mine, pieces(wire.rank(), wire.rank() + 1));
-  if (!all.empty()) Dissemination(wire, tag_of(Stream::allgather), pieces).run();
+  if (!all.empty())
+    Dissemination(wire, collective::tag_of(collective::Stream::allgather), pieces).run();
 }
 
 void barrier(Transport& wire) {
-  const Tag tag = tag_of(Stream::barrier);
+  const Tag tag = collective::tag_of(collective::Stream::barrier);
   for (int d = 1; d < wire.size(); d *= 2) {
     const Pending arriving = wire.post_recv((wire.rank() + d) % wire.size(), tag, {});
     const Pending leaving = wire.post_send((wire.rank() + wire.size() - d) % wire.size(), tag, {});

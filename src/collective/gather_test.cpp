@@ -10,10 +10,10 @@
 #include <numeric>
 
 #include "collective/tags.h"
-#include "collective/test_ranks.h"
+#include "testing/ranks.h"
 #include "thinwire/collective.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 std::uint64_t rounds(int size) { return std::bit_width(static_cast<unsigned>(size) - 1); }
@@ -38,14 +38,14 @@ Expected dissemination(int rank, const std::vector<std::uint64_t>& lengths) {
 }
 
 class GatherGroups : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(All, GatherGroups, testing::ValuesIn(kGroupSizes));
+INSTANTIATE_TEST_SUITE_P(All, GatherGroups, testing::ValuesIn(test::kGroupSizes));
 
 TEST_P(GatherGroups, AllgatherSendsEveryOtherPieceOnce) {
   const int size = GetParam();
-  on_ranks(size, [&](Transport& wire) {
+  test::on_ranks(size, [&](Transport& wire) {
     const Payload mine(1000);
     Payload all(1000 * static_cast<std::size_t>(size));
-    const Sent sent(wire);
+    const test::Sent sent(wire);
     allgather(wire, mine, all);
     EXPECT_EQ(sent.bytes(), 1000u * static_cast<unsigned>(size - 1));
     const std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size), 1000);
@@ -56,12 +56,12 @@ TEST_P(GatherGroups, AllgatherSendsEveryOtherPieceOnce) {
 
 TEST_P(GatherGroups, UnequalAllgatherSendsLengthsAndPieces) {
   const int size = GetParam();
-  on_ranks(size, [&](Transport& wire) {
+  test::on_ranks(size, [&](Transport& wire) {
     std::vector<std::uint64_t> expected, lengths(static_cast<std::size_t>(size));
     for (std::uint64_t r = 0; r < lengths.size(); ++r) expected.push_back(r * r * 100 % 777);
     const Payload mine(expected[static_cast<std::size_t>(wire.rank())]);
     Payload all;
-    const Sent sent(wire);
+    const test::Sent sent(wire);
     allgather(wire, mine, all, lengths);
     EXPECT_EQ(lengths, expected);
     const auto total = std::accumulate(expected.begin(), expected.end(), std::uint64_t{0});
@@ -77,9 +77,9 @@ TEST_P(GatherGroups, BroadcastSendsTheDataOnceToEveryRank) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1'000'000}}) {
     for (const int root : {0, size - 1}) {
       std::atomic<std::uint64_t> total{0};
-      on_ranks(size, [&](Transport& wire) {
+      test::on_ranks(size, [&](Transport& wire) {
         Payload data(bytes, static_cast<std::byte>(wire.rank()));
-        const Sent sent(wire);
+        const test::Sent sent(wire);
         broadcast(wire, data, root);
         EXPECT_EQ(data, Payload(bytes, static_cast<std::byte>(root)));
         total += sent.bytes();
@@ -98,10 +98,10 @@ TEST_P(GatherGroups, BroadcastSendsTheDataOnceToEveryRank) {
 TEST_P(GatherGroups, BarrierIsEmptyAndLetsNobodyThroughEarly) {
   const int size = GetParam();
   std::atomic<int> arrived{0};
-  on_ranks(size, [&](Transport& wire) {
+  test::on_ranks(size, [&](Transport& wire) {
     for (int turn = 1; turn <= 5; ++turn) {
       ++arrived;
-      const Sent sent(wire);
+      const test::Sent sent(wire);
       barrier(wire);
       EXPECT_GE(arrived, turn * size);
       EXPECT_EQ(sent.bytes(), 0u);
@@ -111,7 +111,7 @@ TEST_P(GatherGroups, BarrierIsEmptyAndLetsNobodyThroughEarly) {
 }
 
 TEST(Allgather, TakesAPieceThatIsInItsPlaceAlready) {
-  on_ranks(5, [](Transport& wire) {
+  test::on_ranks(5, [](Transport& wire) {
     std::vector<std::uint32_t> all(5, 99);
     auto& mine = all[static_cast<std::size_t>(wire.rank())];
     mine = static_cast<std::uint32_t>(wire.rank());
@@ -132,7 +132,7 @@ RC_GTEST_PROP(AllgatherProperty, PiecesOfAnyLengthComeInRankOrder, ()) {
     expected.insert(expected.end(), raw.begin(), raw.end());
   }
   std::vector<Payload> all(pieces.size());
-  on_ranks(size, [&](Transport& wire) {
+  test::on_ranks(size, [&](Transport& wire) {
     const auto rank = static_cast<std::size_t>(wire.rank());
     std::vector<std::uint64_t> lengths(pieces.size());
     allgather(wire, pieces[rank], all[rank], lengths);
@@ -141,7 +141,7 @@ RC_GTEST_PROP(AllgatherProperty, PiecesOfAnyLengthComeInRankOrder, ()) {
 }
 
 TEST(Allgather, RefusesWhatCannotBeBeforeAnythingIsSent) {
-  on_ranks(2, [](Transport& wire) {
+  test::on_ranks(2, [](Transport& wire) {
     Payload mine(10), all(21), pieces;
     std::vector<std::uint64_t> lengths(2), too_few(1);
     EXPECT_THROW(allgather(wire, mine, all), std::logic_error);
@@ -155,7 +155,7 @@ TEST(Allgather, RefusesWhatCannotBeBeforeAnythingIsSent) {
 
 // A rank that lies about its length: rank 1 speaks the protocol by hand.
 TEST(Allgather, RefusesAnAnnouncedLengthThatIsTooLong) {
-  on_ranks(2, [](Transport& wire) {
+  test::on_ranks(2, [](Transport& wire) {
     if (wire.rank() == 1) {
       const std::uint64_t length = std::uint64_t{1} << 60;
       std::uint64_t theirs = 0;
@@ -179,4 +179,4 @@ TEST(Allgather, RefusesAnAnnouncedLengthThatIsTooLong) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -6,7 +6,7 @@
 #include "collective/butterfly.h"
 #include "collective/tags.h"
 #include "thinwire/collective.h"
-#include "transport/sender.h"
+#include "transport/name_sender.h"
 
 namespace thinwire {
 namespace {
@@ -27,9 +27,9 @@ class Merging {
     value_.reserve(max_bytes);
   }
 
-  void meet(const Meeting& meeting) {
-    const bool receives = meeting.from != kNobody;
-    const bool sends = meeting.to != kNobody;
+  void meet(const collective::Meeting& meeting) {
+    const bool receives = meeting.from != collective::kNobody;
+    const bool sends = meeting.to != collective::kNobody;
     Pending arriving, leaving;
     Received received;
     if (receives) arriving = wire_.post_recv(meeting.from, tag_, other_, Fit::at_most);
@@ -37,13 +37,13 @@ class Merging {
     if (receives) received = wire_.wait(arriving);
     if (sends) wire_.wait(leaving);
     if (!receives) return;
-    name_sender(wire_, meeting.from,
-                [&] { take_in(other_.first(received.bytes), meeting.arrival); });
+    transport::name_sender(wire_, meeting.from,
+                           [&] { take_in(other_.first(received.bytes), meeting.arrival); });
   }
 
  private:
-  void take_in(Bytes other, Arrival arrival) {
-    if (arrival == Arrival::store) {
+  void take_in(Bytes other, collective::Arrival arrival) {
+    if (arrival == collective::Arrival::store) {
       if (merge_.check) merge_.check(other);
       value_.assign(other.begin(), other.end());
       return;
@@ -51,7 +51,7 @@ class Merging {
     const MutBytes own = own_.first(value_.size());
     std::copy(value_.begin(), value_.end(), own.begin());
     value_.clear();
-    const bool first = arrival == Arrival::lower;
+    const bool first = arrival == collective::Arrival::lower;
     merge_.combine(first ? other : own, first ? own : other, value_);
     check_length("merged");
   }
@@ -74,25 +74,28 @@ class Merging {
 }  // namespace
 
 void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
-  Merging merging(wire, tag_of(Stream::merge_butterfly), value, max_bytes, merge);
-  const Butterfly butterfly(wire.rank(), wire.size());
+  Merging merging(wire, collective::tag_of(collective::Stream::merge_butterfly), value, max_bytes,
+                  merge);
+  const collective::Butterfly butterfly(wire.rank(), wire.size());
   for (int round = 0; round < butterfly.rounds(); ++round) {
     merging.meet(butterfly.meeting(round));
   }
 }
 
 void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
-  Merging merging(wire, tag_of(Stream::merge_tree), value, max_bytes, merge);
+  Merging merging(wire, collective::tag_of(collective::Stream::merge_tree), value, max_bytes,
+                  merge);
   const int rank = wire.rank();
-  const TreePlace tree(rank, wire.size());
-  const auto child = [&](int d) { return rank + d < wire.size() ? rank + d : kNobody; };
+  const collective::TreePlace tree(rank, wire.size());
+  const auto child = [&](int d) { return rank + d < wire.size() ? rank + d : collective::kNobody; };
 
-  for (int d = 1; d < tree.reach; d *= 2) merging.meet({kNobody, child(d), Arrival::higher});
+  for (int d = 1; d < tree.reach; d *= 2)
+    merging.meet({collective::kNobody, child(d), collective::Arrival::higher});
   if (rank != 0) {
-    merging.meet({tree.parent, kNobody});
-    merging.meet({kNobody, tree.parent, Arrival::store});
+    merging.meet({tree.parent, collective::kNobody});
+    merging.meet({collective::kNobody, tree.parent, collective::Arrival::store});
   }
-  for (int d = tree.reach / 2; d > 0; d /= 2) merging.meet({child(d), kNobody});
+  for (int d = tree.reach / 2; d > 0; d /= 2) merging.meet({child(d), collective::kNobody});
 }
 
 }  // namespace thinwire

@@ -4,11 +4,11 @@
 #include <bit>
 #include <string>
 
-#include "collective/test_ranks.h"
-#include "tests/expect.h"
+#include "testing/expect.h"
+#include "testing/ranks.h"
 #include "thinwire/collective.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 Payload payload(std::string_view text) {
@@ -59,11 +59,11 @@ std::string tree_shape(int size) {
 }
 
 class MergeGroups : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(All, MergeGroups, testing::ValuesIn(kGroupSizes));
+INSTANTIATE_TEST_SUITE_P(All, MergeGroups, testing::ValuesIn(test::kGroupSizes));
 
 TEST_P(MergeGroups, ButterflyMergesNeighbouringRangesInOrder) {
   const std::string expected = butterfly_shape(GetParam());
-  on_ranks(GetParam(), [&](Transport& wire) {
+  test::on_ranks(GetParam(), [&](Transport& wire) {
     Payload value = payload(leaf(wire.rank()));
     merge_butterfly(wire, value, expected.size(), bracket);
     EXPECT_EQ(text(value), expected);
@@ -72,7 +72,7 @@ TEST_P(MergeGroups, ButterflyMergesNeighbouringRangesInOrder) {
 
 TEST_P(MergeGroups, TreeMergesNeighbouringRangesInOrder) {
   const std::string expected = tree_shape(GetParam());
-  on_ranks(GetParam(), [&](Transport& wire) {
+  test::on_ranks(GetParam(), [&](Transport& wire) {
     Payload value = payload(leaf(wire.rank()));
     merge_tree(wire, value, expected.size(), bracket);
     EXPECT_EQ(text(value), expected);
@@ -90,9 +90,9 @@ TEST_P(MergeGroups, SendTheBytesOfTheFormula) {
     out.insert(out.end(), lower.begin(), lower.end());
   };
   std::atomic<std::uint64_t> tree_total{0};
-  on_ranks(size, [&](Transport& wire) {
+  test::on_ranks(size, [&](Transport& wire) {
     Payload value(kBytes, static_cast<std::byte>(wire.rank()));
-    const Sent butterfly(wire);
+    const test::Sent butterfly(wire);
     merge_butterfly(wire, value, kBytes, first);
     EXPECT_EQ(value, Payload(kBytes, std::byte{0}));
     const bool paired = wire.rank() < 2 * (size - most);
@@ -100,7 +100,7 @@ TEST_P(MergeGroups, SendTheBytesOfTheFormula) {
     EXPECT_EQ(butterfly.messages(), sends);
     EXPECT_EQ(butterfly.bytes(), sends * kBytes);
 
-    const Sent tree(wire);
+    const test::Sent tree(wire);
     merge_tree(wire, value, kBytes, first);
     if (wire.rank() == 0) {
       EXPECT_EQ(tree.bytes(), log_ceil * kBytes);
@@ -115,7 +115,7 @@ using MergeCall = void (*)(Transport&, Payload&, std::size_t, const Merge&);
 
 TEST(Merge, RefusesAValueThatIsTooLongBeforeItIsSent) {
   for (const MergeCall call : {merge_butterfly, merge_tree}) {
-    on_ranks(3, [&](Transport& wire) {
+    test::on_ranks(3, [&](Transport& wire) {
       Payload value(11);
       EXPECT_THROW(call(wire, value, 10, bracket), std::logic_error);
       EXPECT_EQ(wire.traffic().messages_sent, 0u);
@@ -127,21 +127,21 @@ TEST(Merge, RefusesAValueThatIsTooLongBeforeItIsSent) {
 TEST(Merge, RefusesAMergedValueThatIsTooLongBeforeItIsSentOn) {
   for (const MergeCall call : {merge_butterfly, merge_tree}) {
     std::atomic<int> refused{0}, lost{0};
-    EXPECT_THROW(on_ranks(3,
-                          [&](Transport& wire) {
-                            Payload value = payload("x");
-                            try {
-                              call(wire, value, 4, bracket);
-                            } catch (const std::logic_error&) {
-                              EXPECT_EQ(wire.rank(), 0);
-                              EXPECT_EQ(wire.traffic().messages_sent, 0u);
-                              ++refused;
-                              throw;
-                            } catch (const TransportError& error) {
-                              EXPECT_EQ(error.peer(), 0) << error.what();
-                              ++lost;
-                            }
-                          }),
+    EXPECT_THROW(test::on_ranks(3,
+                                [&](Transport& wire) {
+                                  Payload value = payload("x");
+                                  try {
+                                    call(wire, value, 4, bracket);
+                                  } catch (const std::logic_error&) {
+                                    EXPECT_EQ(wire.rank(), 0);
+                                    EXPECT_EQ(wire.traffic().messages_sent, 0u);
+                                    ++refused;
+                                    throw;
+                                  } catch (const TransportError& error) {
+                                    EXPECT_EQ(error.peer(), 0) << error.what();
+                                    ++lost;
+                                  }
+                                }),
                  std::logic_error);
     EXPECT_EQ(refused, 1);
     EXPECT_EQ(lost, 2);
@@ -150,19 +150,19 @@ TEST(Merge, RefusesAMergedValueThatIsTooLongBeforeItIsSentOn) {
 
 // What a merge throws comes out, and nothing is left posted that could write to dead memory.
 TEST(Merge, PassesOnWhatTheMergeThrows) {
-  on_ranks(1, [](Transport& wire) {
+  test::on_ranks(1, [](Transport& wire) {
     Payload value = payload("alone");
     merge_butterfly(wire, value, 5,
                     [](Bytes, Bytes, Payload&) { throw WireError("never called"); });
     EXPECT_EQ(text(value), "alone");
   });
-  EXPECT_THROW(on_ranks(4,
-                        [](Transport& wire) {
-                          Payload value = payload("x");
-                          merge_butterfly(wire, value, 100, [](Bytes, Bytes, Payload&) {
-                            throw WireError("a damaged value");
-                          });
-                        }),
+  EXPECT_THROW(test::on_ranks(4,
+                              [](Transport& wire) {
+                                Payload value = payload("x");
+                                merge_butterfly(wire, value, 100, [](Bytes, Bytes, Payload&) {
+                                  throw WireError("a damaged value");
+                                });
+                              }),
                Error);
 }
 
@@ -175,33 +175,34 @@ TEST(Merge, AResultIsCheckedBeforeItIsPassedOn) {
     try {
       merge_tree(wire, value, 100, merge);
     } catch (const WireError& error) {
-      EXPECT_TRUE(has(error.what(), "rank 0 (")) << wire.rank();
+      EXPECT_TRUE(test::has(error.what(), "rank 0 (")) << wire.rank();
       EXPECT_NE(wire.rank(), 3);
       ++refused;
       throw;
     }
   };
-  EXPECT_THROW(on_ranks(4, worker), Error);
+  EXPECT_THROW(test::on_ranks(4, worker), Error);
   EXPECT_GT(refused, 0);
 }
 
 TEST(Merge, AValueThatIsTooLongForItsReceiverIsRefusedByName) {
   std::atomic<int> refused{0};
-  EXPECT_THROW(on_ranks(2,
-                        [&](Transport& wire) {
-                          Payload value(wire.rank() == 0 ? 10 : 200);
-                          try {
-                            merge_butterfly(wire, value, wire.rank() == 0 ? 100 : 300, bracket);
-                          } catch (const WireError& error) {
-                            EXPECT_EQ(wire.rank(), 0);
-                            EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos);
-                            ++refused;
-                            throw;
-                          }
-                        }),
-               Error);
+  EXPECT_THROW(
+      test::on_ranks(2,
+                     [&](Transport& wire) {
+                       Payload value(wire.rank() == 0 ? 10 : 200);
+                       try {
+                         merge_butterfly(wire, value, wire.rank() == 0 ? 100 : 300, bracket);
+                       } catch (const WireError& error) {
+                         EXPECT_EQ(wire.rank(), 0);
+                         EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos);
+                         ++refused;
+                         throw;
+                       }
+                     }),
+      Error);
   EXPECT_EQ(refused, 1);
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::collective

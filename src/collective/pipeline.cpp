@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 // Chunks in flight in each direction. Three would hide the latency and the work on one; the others
@@ -13,16 +13,17 @@ constexpr std::size_t kSlotAlignment = 64;
 
 class Pipeline {
  public:
-  Pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction, Finish* finish)
+  Pipeline(Transport& wire, Tag tag, const Schedule& schedule, const Reduction& reduction,
+           Finish* finish)
       : wire_(wire),
         tag_(tag),
-        plan_(plan),
+        schedule_(schedule),
         reduction_(reduction),
         finish_(finish),
-        window_(std::min({kWindow, plan.messages, plan.overwrites})),
-        lead_(std::min(plan.depends, window_)),
-        late_(plan.depends == 0 ? window_ : 0),
-        slot_bytes_((plan.longest + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment),
+        window_(std::min({kWindow, schedule.messages, schedule.overwrites})),
+        lead_(std::min(schedule.depends, window_)),
+        late_(schedule.depends == 0 ? window_ : 0),
+        slot_bytes_((schedule.longest + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment),
         slots_(wire.scratch(window_ * slot_bytes_)) {}
 
   // No deadlock: everything that iteration i waits for was posted by the peers in earlier
@@ -30,50 +31,50 @@ class Pipeline {
   void run() {
     for (std::size_t i = 0; i < window_; ++i) post_receive(i);
     for (std::size_t i = 0; i < lead_; ++i) post_send(i);
-    for (std::size_t i = 0; i < plan_.messages + late_; ++i) {
-      const bool more = i < plan_.messages;
+    for (std::size_t i = 0; i < schedule_.messages + late_; ++i) {
+      const bool more = i < schedule_.messages;
       if (more) finish_receive(i);
       // Frees the bytes of send i for the combination in place, and those of all before for
       // messages up to i + window that are stored.
       if (i >= late_) finish_send(i - late_);
       if (more) take_in(i);
-      if (i + window_ < plan_.messages) post_receive(i + window_);
-      if (i + lead_ < plan_.messages) post_send(i + lead_);
+      if (i + window_ < schedule_.messages) post_receive(i + window_);
+      if (i + lead_ < schedule_.messages) post_send(i + lead_);
       if (more && finish_ != nullptr) look_at(i);
     }
   }
 
  private:
   void post_receive(std::size_t i) {
-    const Hop hop = plan_.hop(i);
+    const Hop hop = schedule_.hop(i);
     if (hop.meeting.from == kNobody) return;
     const MutBytes into = hop.meeting.arrival == Arrival::store ? hop.in : slot(i, hop.in.size());
     receives_[i % window_] = wire_.post_recv(hop.meeting.from, tag_, into, Fit::exact);
   }
   void post_send(std::size_t i) {
-    const Hop hop = plan_.hop(i);
+    const Hop hop = schedule_.hop(i);
     if (hop.meeting.to == kNobody) return;
     sends_[i % window_] = wire_.post_send(hop.meeting.to, tag_, hop.out);
   }
   void finish_receive(std::size_t i) {
-    if (plan_.hop(i).meeting.from != kNobody) wire_.wait(receives_[i % window_]);
+    if (schedule_.hop(i).meeting.from != kNobody) wire_.wait(receives_[i % window_]);
   }
   void finish_send(std::size_t i) {
-    if (plan_.hop(i).meeting.to != kNobody) wire_.wait(sends_[i % window_]);
+    if (schedule_.hop(i).meeting.to != kNobody) wire_.wait(sends_[i % window_]);
   }
   void take_in(std::size_t i) {
-    const Hop hop = plan_.hop(i);
+    const Hop hop = schedule_.hop(i);
     if (hop.meeting.from == kNobody || hop.meeting.arrival == Arrival::store) return;
     const std::byte* arrived = slot(i, hop.in.size()).data();
     std::byte* own = hop.in.data();
     const bool first = hop.meeting.arrival == Arrival::lower;
     reduction_.combine(first ? arrived : own, first ? own : arrived, own,
                        hop.in.size() / reduction_.element_bytes);
-    const Share& last = plan_.completes;
+    const Share& last = schedule_.completes;
     if (finish_ != nullptr && i >= last.begin && i < last.end) finish_->combined(hop.in);
   }
   void look_at(std::size_t i) {
-    const Hop hop = plan_.hop(i);
+    const Hop hop = schedule_.hop(i);
     if (hop.meeting.from != kNobody && hop.meeting.arrival == Arrival::store) {
       finish_->arrived(hop.in);
     }
@@ -84,7 +85,7 @@ class Pipeline {
 
   Transport& wire_;
   Tag tag_;
-  const Plan& plan_;
+  const Schedule& schedule_;
   const Reduction& reduction_;
   Finish* finish_;
   std::size_t window_;
@@ -98,9 +99,9 @@ class Pipeline {
 
 }  // namespace
 
-void run_pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction,
+void run_pipeline(Transport& wire, Tag tag, const Schedule& schedule, const Reduction& reduction,
                   Finish* finish) {
-  Pipeline(wire, tag, plan, reduction, finish).run();
+  Pipeline(wire, tag, schedule, reduction, finish).run();
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

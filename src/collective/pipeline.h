@@ -6,7 +6,7 @@
 #include "collective/reduction.h"
 #include "thinwire/collective.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 
 // What a rank does with message number i: it may send one, receive one, both or neither.
 struct Hop {
@@ -16,9 +16,9 @@ struct Hop {
 };
 
 // Message i of one rank meets message i of its peers: all ranks number them alike.
-class Plan {
+class Schedule {
  public:
-  virtual ~Plan() = default;
+  virtual ~Schedule() = default;
   virtual Hop hop(std::size_t message) const = 0;
 
   std::size_t messages = 0;
@@ -39,7 +39,7 @@ class Finish {
   virtual void arrived(Bytes piece) = 0;      // from the rank that combined it
 };
 
-void run_pipeline(Transport& wire, Tag tag, const Plan& plan, const Reduction& reduction,
+void run_pipeline(Transport& wire, Tag tag, const Schedule& schedule, const Reduction& reduction,
                   Finish* finish = nullptr);
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

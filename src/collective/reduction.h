@@ -7,7 +7,7 @@
 
 #include "kernel/half.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 
 struct Reduction {
   std::size_t element_bytes;
@@ -67,4 +67,4 @@ constexpr Reduction make_half_sum(std::uint32_t number) {
   return {sizeof(Half), add, number};
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "collective/test_ranks.h"
+#include "testing/ranks.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 const std::size_t kLengths[] = {0,  1,  2,  3,  4,  5,  7,   8,   9,   15,  16,
@@ -19,14 +19,15 @@ const std::size_t kLengths[] = {0,  1,  2,  3,  4,  5,  7,   8,   9,   15,  16,
 TEST(Reduction, SumHasTheSameBitsWhereverItsOperandsLie) {
   const Reduction sum = make_reduction<Sum, float>(0);
   for (const std::size_t n : kLengths) {
-    const std::vector<float> lower = wild_floats(1, 0, n), higher = wild_floats(1, 1, n);
+    const std::vector<float> lower = test::wild_floats(1, 0, n),
+                             higher = test::wild_floats(1, 1, n);
     std::vector<float> expected(n);
     const auto bytes = [](auto* floats) { return reinterpret_cast<std::byte*>(floats); };
     const auto raw = [](const float* floats) { return reinterpret_cast<const std::byte*>(floats); };
     sum.combine(raw(lower.data()), raw(higher.data()), bytes(expected.data()), n);
     for (std::size_t i = 0; i < n; ++i) {
       const float one = lower[i] + higher[i];
-      ASSERT_TRUE(same_bits({&one, 1}, {&expected[i], 1}) ||
+      ASSERT_TRUE(test::same_bits({&one, 1}, {&expected[i], 1}) ||
                   (std::isnan(one) && std::isnan(expected[i])));
     }
     for (std::size_t shift = 0; shift < 8; ++shift) {
@@ -34,11 +35,12 @@ TEST(Reduction, SumHasTheSameBitsWhereverItsOperandsLie) {
       const auto at = [&](std::vector<float>& v, std::size_t by) { return v.data() + by; };
       std::copy(lower.begin(), lower.end(), at(room, shift));
       sum.combine(bytes(at(room, shift)), raw(higher.data()), bytes(at(room, shift)), n);
-      ASSERT_TRUE(same_bits({at(room, shift), n}, expected)) << n << " into lower, " << shift;
+      ASSERT_TRUE(test::same_bits({at(room, shift), n}, expected)) << n << " into lower, " << shift;
       std::copy(higher.begin(), higher.end(), at(room, shift));
       std::copy(lower.begin(), lower.end(), at(other, 7 - shift));
       sum.combine(bytes(at(other, 7 - shift)), bytes(at(room, shift)), bytes(at(room, shift)), n);
-      ASSERT_TRUE(same_bits({at(room, shift), n}, expected)) << n << " into higher, " << shift;
+      ASSERT_TRUE(test::same_bits({at(room, shift), n}, expected))
+          << n << " into higher, " << shift;
     }
   }
 }
@@ -53,7 +55,7 @@ TYPED_TEST(IntegerReduction, IsExactAndWraps) {
   for (const std::size_t n : kLengths) {
     std::vector<T> a(n), b(n), out(n);
     for (std::size_t i = 0; i < n; ++i) {
-      const auto random = philox(2, 0, i, Purpose::test);
+      const auto random = base::philox(2, 0, i, base::Purpose::test);
       a[i] = static_cast<T>(random[0] * 0x1'0000'0001u);
       b[i] = static_cast<T>(std::numeric_limits<T>::max() - random[1] % 5);
     }
@@ -72,4 +74,4 @@ TYPED_TEST(IntegerReduction, IsExactAndWraps) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -3,12 +3,13 @@
 
 #include <atomic>
 
-#include "collective/test_ranks.h"
-#include "tests/allocations.h"
+#include "testing/allocations.h"
+#include "testing/ranks.h"
 #include "tests/collective_laws.h"
 #include "thinwire/collective.h"
+#include "transport/backends.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 class EachCollective : public testing::TestWithParam<laws::CollectiveLaw> {};
@@ -17,7 +18,7 @@ INSTANTIATE_TEST_SUITE_P(All, EachCollective,
                          [](const auto& law) { return std::string(law.param.name); });
 
 TEST_P(EachCollective, WorksOnTwoLanesAtOnce) {
-  on_ranks(5, [&](Transport& wire) {
+  test::on_ranks(5, [&](Transport& wire) {
     const std::unique_ptr<Transport> lane = wire.lane();
     const std::unique_ptr<Task> task = wire.launch([&] {
       for (const std::size_t n : {10u, 300'000u, 77u}) GetParam().check(*lane, n);
@@ -28,7 +29,7 @@ TEST_P(EachCollective, WorksOnTwoLanesAtOnce) {
 }
 
 TEST_P(EachCollective, WorksThroughAShapedNetwork) {
-  JoinOptions options;
+  transport::BackendOptions options;
   options.size = 4;
   options.network = Network{10e9, Seconds(50e-6)};
   run_workers("threads", options, [&](Transport& wire) {
@@ -39,7 +40,7 @@ TEST_P(EachCollective, WorksThroughAShapedNetwork) {
 // Rank 2 fails at one of its operations: it says why, and every other rank names it.
 TEST_P(EachCollective, ARankThatFailsIsNamedByAllOthers) {
   for (const int at : {0, 1, 3, 6}) {
-    JoinOptions options;
+    transport::BackendOptions options;
     options.size = 5;
     options.fault = "fail:rank=2,at=" + std::to_string(at);
     std::atomic<int> named{0};
@@ -64,7 +65,7 @@ TEST_P(EachCollective, ARankThatFailsIsNamedByAllOthers) {
 // A message that never comes is an error, in time, and not a hang. Only of a barrier it may take
 // until the end to show, since the next message looks like the last.
 TEST_P(EachCollective, AMessageThatIsLostIsAnError) {
-  JoinOptions options;
+  transport::BackendOptions options;
   options.size = 4;
   options.timeout = Seconds(0.3);
   options.fault = "drop:rank=1,at=2";
@@ -86,7 +87,7 @@ TEST_P(EachCollective, AMessageThatIsLostIsAnError) {
 }
 
 void ends_in_an_error(int size, const Worker& worker) {
-  JoinOptions options;
+  transport::BackendOptions options;
   options.size = size;
   options.timeout = Seconds(0.3);
   std::atomic<int> failed{0};
@@ -207,26 +208,26 @@ struct Calls {
 };
 
 TEST(Allocations, NoneFromTheSecondCallOn) {
-  for (const int size : kGroupSizes) {
-    on_ranks(size, [&](Transport& wire) {
+  for (const int size : test::kGroupSizes) {
+    test::on_ranks(size, [&](Transport& wire) {
       const std::unique_ptr<Transport> lane = wire.lane();
       for (Transport* each : {&wire, lane.get()}) {
         Calls calls(size);
         calls.run(*each);
-        const std::uint64_t before = allocations();
+        const std::uint64_t before = test::allocations();
         for (int turn = 0; turn < 2; ++turn) calls.run(*each);
-        EXPECT_EQ(allocations() - before, 0u) << size << " ranks";
+        EXPECT_EQ(test::allocations() - before, 0u) << size << " ranks";
       }
     });
   }
 }
 
 TEST(Allocations, AreCounted) {
-  const std::uint64_t before = allocations();
+  const std::uint64_t before = test::allocations();
   const auto one = std::make_unique<int>(1);
   const std::vector<double> two(10, *one);
-  EXPECT_EQ(allocations() - before, 2u);
+  EXPECT_EQ(test::allocations() - before, 2u);
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::collective

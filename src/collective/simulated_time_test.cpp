@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "thinwire/collective.h"
-#include "thinwire/engines.h"
+#include "transport/backends.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 bool simulator_is_built() {
-  return std::ranges::any_of(engines(), [](const Engine& engine) { return engine.name == "sim"; });
+  return std::ranges::any_of(transport_backends(),
+                             [](const TransportBackend& engine) { return engine.name == "sim"; });
 }
 
 // Of the slowest rank, and the bytes that all of them send.
@@ -23,11 +24,11 @@ struct Cost {
   std::uint64_t bytes = 0;
 };
 template <class Exchange>
-Cost simulate(int size, double byte_weight, Exchange exchange) {
-  JoinOptions options;
+Cost simulate(int size, double payload_scale, Exchange exchange) {
+  transport::BackendOptions options;
   options.size = size;
   options.network = Network{1e9, Seconds(1e-4)};
-  options.byte_weight = byte_weight;
+  options.payload_scale = payload_scale;
   Cost out;
   run_workers("sim", options, [&](Transport& wire) {
     barrier(wire);
@@ -77,4 +78,4 @@ RC_GTEST_PROP(SimulatedTime, OfAPartThatStandsForTheWholeIsThatOfTheWhole, ()) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -3,7 +3,7 @@
 
 #include "thinwire/collective.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 
 enum class Stream : std::uint32_t {
   barrier,
@@ -22,4 +22,4 @@ inline Tag tag_of(Stream stream, std::uint32_t number = 0) {
   return Tag{kCollectiveTags + static_cast<std::uint32_t>(stream) + number};
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

@@ -2,7 +2,7 @@
 
 #include "collective/tags.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
 Tag narrow_tag() { return tag_of(Stream::two_hop); }
@@ -110,4 +110,4 @@ TwoHopExchange::Message& TwoHopExchange::at(Messages& messages, std::size_t piec
   return messages[piece * static_cast<std::size_t>(wire_->size()) + static_cast<std::size_t>(rank)];
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

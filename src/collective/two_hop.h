@@ -7,7 +7,7 @@
 
 #include "thinwire/collective.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 
 // The data of one rank. Shares are cut into pieces, so that the wire is busy with one while a rank
 // works on another. All ranks must agree on the sizes.
@@ -61,4 +61,4 @@ class TwoHopExchange {
   std::vector<Pending> returns_;  // sends of sums
 };
 
-}  // namespace thinwire
+}  // namespace thinwire::collective

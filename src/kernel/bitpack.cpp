@@ -1,7 +1,7 @@
 #include "kernel/bitpack.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernel/bitpack.cpp"
+#define HWY_TARGET_INCLUDE "bitpack.cpp"
 #include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
 //
 #include <hwy/highway.h>

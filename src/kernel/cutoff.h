@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
 namespace thinwire::kernel {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "thinwire/sparse.h"
+#include "kernel/finite.h"
 
-namespace thinwire {
+namespace thinwire::kernel {
 
 bool all_finite(Floats values) {
   // The exponent of infinities and NaN is all ones. A block at a time, so that the inner loop has
@@ -22,4 +22,4 @@ bool all_finite(Floats values) {
   return true;
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::kernel

@@ -4,8 +4,7 @@
 
 #include <span>
 
-#include "thinwire/buffer.h"
-#include "thinwire/half.h"
+#include "thinwire/types.h"
 
 namespace thinwire::kernel {
 

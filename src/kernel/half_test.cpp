@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "thinwire/random.h"
+#include "base/random.h"
 
 namespace thinwire::kernel {
 namespace {
@@ -20,7 +20,7 @@ using reference::to_fp16;
 std::vector<float> floats(std::size_t count) {
   std::vector<float> out;
   for (std::uint64_t i = 0; out.size() < count; ++i) {
-    for (const std::uint32_t bits : philox(1, 0, i, Purpose::test)) {
+    for (const std::uint32_t bits : base::philox(1, 0, i, base::Purpose::test)) {
       out.push_back(std::bit_cast<float>(bits));
       out.push_back(std::bit_cast<float>((bits & 0xf0ffe000) | 0x38001000));  // ties of fp16
       out.push_back(std::bit_cast<float>((bits & 0xffff0000) | 0x00008000));  // ties of bf16

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "thinwire/random.h"
+#include "base/random.h"
 
 namespace thinwire::kernel {
 namespace {
@@ -32,9 +32,10 @@ double dot(std::span<const A> a, std::span<const B> b) {
 template <class Float>
 void draw(const Draw& from, std::span<Float> out) {
   for (std::size_t i = 0; i < out.size(); i += 4) {
-    const auto block = philox(from.seed, from.step, from.element + i / 4, Purpose::power);
+    const auto block =
+        base::philox(from.seed, from.step, from.element + i / 4, base::Purpose::power);
     for (std::size_t j = 0; j < std::min<std::size_t>(4, out.size() - i); ++j) {
-      out[i + j] = 2 * unit_float(block[j]) - 1;
+      out[i + j] = 2 * base::unit_float(block[j]) - 1;
     }
   }
 }

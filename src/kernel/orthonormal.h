@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
 namespace thinwire::kernel {
 

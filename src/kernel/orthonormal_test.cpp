@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "thinwire/hash.h"
-#include "thinwire/random.h"
+#include "base/hash.h"
+#include "base/random.h"
 
 namespace thinwire::kernel {
 namespace {
@@ -16,7 +16,7 @@ constexpr Draw kSpare{1, 2, 3};
 std::vector<float> random_vectors(std::size_t length, std::size_t count, float scale = 1) {
   std::vector<float> out(length * count);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = scale * (2 * unit_float(philox(5, 0, i, Purpose::test)[0]) - 1);
+    out[i] = scale * (2 * base::unit_float(base::philox(5, 0, i, base::Purpose::test)[0]) - 1);
   }
   return out;
 }
@@ -105,7 +105,7 @@ TEST(Orthonormal, BitsAreTheSameEverywhere) {
   auto vectors = random_vectors(101, 4);
   std::fill_n(vectors.begin() + 202, 101, 0.0f);
   orthonormalized(vectors, 101);
-  EXPECT_EQ(hash64(std::as_bytes(std::span(vectors))), 3115419620839447928u);
+  EXPECT_EQ(base::hash64(std::as_bytes(std::span(vectors))), 3115419620839447928u);
 }
 
 TEST(Orthonormal, RescalingIsByPowersOfTwo) {

@@ -26,7 +26,7 @@ using RowWeights = float[kMostRank][kRowsAtOnce];
 #endif
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernel/power.cpp"
+#define HWY_TARGET_INCLUDE "power.cpp"
 #include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
 //
 #include <hwy/highway.h>

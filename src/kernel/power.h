@@ -2,7 +2,7 @@
 // bit the same on all of them, and the same as kernel/power_reference.h.
 #pragma once
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
 namespace thinwire::kernel {
 

@@ -11,9 +11,9 @@
 #include <limits>
 #include <vector>
 
+#include "base/random.h"
 #include "kernel/power_reference.h"
-#include "kernel/test_targets.h"
-#include "thinwire/random.h"
+#include "testing/cpu_targets.h"
 
 namespace thinwire::kernel {
 namespace {
@@ -22,7 +22,7 @@ enum class Kind { uniform, wide, tiny, few_distinct };
 constexpr int kKinds = 4;
 
 float element(Kind kind, const std::array<std::uint32_t, 4>& bits) {
-  const float uniform = 2 * unit_float(bits[0]) - 1;
+  const float uniform = 2 * base::unit_float(bits[0]) - 1;
   switch (kind) {
     case Kind::uniform:
       return uniform;
@@ -39,7 +39,7 @@ float element(Kind kind, const std::array<std::uint32_t, 4>& bits) {
 std::vector<float> floats(Kind kind, std::size_t size, std::uint64_t stream) {
   std::vector<float> out(size);
   for (std::size_t i = 0; i < size; ++i)
-    out[i] = element(kind, philox(3, stream, i, Purpose::test));
+    out[i] = element(kind, base::philox(3, stream, i, base::Purpose::test));
   return out;
 }
 

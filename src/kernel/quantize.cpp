@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "base/random.h"
 #include "kernel/magnitude.h"
 #include "kernel/quantize_reference.h"
-#include "thinwire/random.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernel/quantize.cpp"
+#define HWY_TARGET_INCLUDE "quantize.cpp"
 #include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
 //
 #include <hwy/highway.h>
@@ -72,7 +72,7 @@ HWY_INLINE void turn(Block& block, Key key) {
 // The blocks from number `first` on, a multiple of eight plus a multiple of the lanes, as
 // thinwire::philox counts them.
 HWY_INLINE Block philox_at(const Dither& dither, std::uint64_t first) {
-  const auto purpose = static_cast<std::uint32_t>(Purpose::rounding) << 16;
+  const auto purpose = static_cast<std::uint32_t>(base::Purpose::rounding) << 16;
   Block block = {
       hn::Add(hn::Iota(kWords, 0), hn::Set(kWords, static_cast<std::uint32_t>(first))),
       hn::Set(kWords, (static_cast<std::uint32_t>(first >> 32) & 0xffff) | purpose),

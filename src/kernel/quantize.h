@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
 namespace thinwire::kernel {
 

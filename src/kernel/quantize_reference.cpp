@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/random.h"
 #include "kernel/bitpack.h"
 #include "kernel/magnitude.h"
-#include "thinwire/random.h"
 
 namespace thinwire::kernel::reference {
 namespace {
@@ -28,7 +28,7 @@ std::uint32_t threshold(const Dither& dither, std::uint64_t element) {
   const std::uint64_t place = element % 64;
   const std::uint64_t block = element / 64 * 8 + place % 8;
   const std::uint32_t word =
-      philox(dither.seed, dither.step, block, Purpose::rounding)[place / 8 % 4];
+      base::philox(dither.seed, dither.step, block, base::Purpose::rounding)[place / 8 % 4];
   const std::uint32_t bits = place < 32 ? word & 0xffff : word >> 16;
   return (bits + dither.rotation) & 0xffff;
 }

@@ -7,10 +7,10 @@
 #include <limits>
 #include <vector>
 
+#include "base/random.h"
 #include "kernel/bitpack.h"
 #include "kernel/quantize_reference.h"
-#include "kernel/test_targets.h"
-#include "thinwire/random.h"
+#include "testing/cpu_targets.h"
 
 namespace thinwire::kernel {
 namespace {
@@ -20,8 +20,9 @@ constexpr std::size_t kLengths[] = {0, 1, 3, 8, 63, 64, 65, 255, 256};
 std::vector<float> gradients(std::size_t n, std::uint64_t seed) {
   std::vector<float> out;
   for (std::size_t i = 0; i < n; ++i) {
-    const auto random = philox(seed, 7, i, Purpose::test);
-    const float size = unit_float(random[0]) * std::ldexp(1.0f, -static_cast<int>(random[2] % 8));
+    const auto random = base::philox(seed, 7, i, base::Purpose::test);
+    const float size =
+        base::unit_float(random[0]) * std::ldexp(1.0f, -static_cast<int>(random[2] % 8));
     out.push_back((random[1] & 1) != 0 ? size : -size);
   }
   return out;
@@ -80,7 +81,7 @@ TEST(Quantize, PackingIsItsReferenceAtEveryWidth) {
     for (unsigned width = 1; width <= kWidestCode; ++width) {
       std::array<std::uint32_t, kTile> codes{}, back{}, sums{};
       for (std::size_t i = 0; i < kTile; ++i) {
-        codes[i] = philox(width, 0, i, Purpose::test)[0] & ((1u << width) - 1);
+        codes[i] = base::philox(width, 0, i, base::Purpose::test)[0] & ((1u << width) - 1);
         sums[i] = static_cast<std::uint32_t>(i);
       }
       std::vector<std::uint32_t> words(packed_words(width) + 1, 0xdeadbeef), wanted = words;

@@ -1,13 +1,13 @@
 // Sums and cuts of sparse vectors, in index order throughout. Which operand comes next is a coin
 // toss, so the loops select instead of branching.
-#include "thinwire/sparse.h"
+#include "kernel/sparse.h"
 
 #include <algorithm>
 
 #include "kernel/cutoff.h"
 #include "kernel/magnitude.h"
 
-namespace thinwire {
+namespace thinwire::kernel {
 namespace {
 
 void resize(Sparse& entries, std::size_t size) {
@@ -67,4 +67,4 @@ void cut(Sparse& entries, std::size_t k, Sparse& dropped) {
   resize(dropped, lost);
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::kernel

@@ -8,12 +8,13 @@
 #include <map>
 
 #include "kernel/cutoff.h"
+#include "kernel/finite.h"
 #include "kernel/magnitude.h"
+#include "kernel/sparse.h"
 #include "kernel/topk_reference.h"
-#include "tests/allocations.h"
-#include "thinwire/sparse.h"
+#include "testing/allocations.h"
 
-namespace thinwire {
+namespace thinwire::kernel {
 namespace {
 
 // Few indices and few magnitudes, so that entries meet and tie.
@@ -34,7 +35,7 @@ std::map<std::uint32_t, float> as_map(const Sparse& entries) {
 RC_GTEST_PROP(SparseProperty, MergeIsTheSum, ()) {
   const Sparse a = any_sparse(), b = any_sparse();
   Sparse got = any_sparse();  // whatever was there before
-  merge(a, b, got);
+  kernel::merge(a, b, got);
   auto sum = as_map(a);
   for (const auto& [index, value] : as_map(b)) {
     sum[index] = sum.contains(index) ? sum[index] + value : value;
@@ -44,7 +45,7 @@ RC_GTEST_PROP(SparseProperty, MergeIsTheSum, ()) {
   RC_ASSERT(std::ranges::is_sorted(got.indices));
 
   Sparse swapped;
-  merge(b, a, swapped);
+  kernel::merge(b, a, swapped);
   RC_ASSERT(swapped == got);
 }
 
@@ -52,7 +53,7 @@ RC_GTEST_PROP(SparseProperty, CutKeepsTheLargestAndLosesNothing, ()) {
   const Sparse before = any_sparse();
   const auto k = *rc::gen::inRange<std::size_t>(0, 220);
   Sparse kept = before, dropped = any_sparse();
-  cut(kept, k, dropped);
+  kernel::cut(kept, k, dropped);
 
   Sparse expected;  // the indices of `largest` are positions
   for (const std::uint32_t i : kernel::reference::largest(before.values, k).indices) {
@@ -60,7 +61,7 @@ RC_GTEST_PROP(SparseProperty, CutKeepsTheLargestAndLosesNothing, ()) {
   }
   RC_ASSERT(kept == expected);
   Sparse all;
-  merge(kept, dropped, all);
+  kernel::merge(kept, dropped, all);
   RC_ASSERT(all == before);
 }
 
@@ -94,12 +95,12 @@ TEST(Sparse, NothingIsAllocatedTwice) {
     a.push_back(2 * i, static_cast<float>(i));
     b.push_back(3 * i, static_cast<float>(i));
   }
-  merge(a, b, sum);
-  cut(sum, 500, dropped);
-  const auto before = allocations();
-  merge(a, b, sum);
-  cut(sum, 500, dropped);
-  EXPECT_EQ(allocations(), before);
+  kernel::merge(a, b, sum);
+  kernel::cut(sum, 500, dropped);
+  const auto before = test::allocations();
+  kernel::merge(a, b, sum);
+  kernel::cut(sum, 500, dropped);
+  EXPECT_EQ(test::allocations(), before);
 }
 
 TEST(AllFinite, FindsTheOneThatIsNot) {
@@ -120,4 +121,4 @@ TEST(AllFinite, FindsTheOneThatIsNot) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::kernel

@@ -9,11 +9,11 @@
 #include "kernel/candidates.h"
 #include "kernel/cutoff.h"
 #include "kernel/magnitude.h"
+#include "kernel/topk.h"
 #include "kernel/topk_passes.h"
 #include "kernel/topk_reference.h"
-#include "thinwire/sparse.h"
 
-namespace thinwire {
+namespace thinwire::kernel {
 
 using kernel::Candidates;
 using kernel::Cutoff;
@@ -219,4 +219,4 @@ void TopK::State::select_many(const Accumulation& a, std::size_t k, Sparse& out)
   work.counted = true;
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::kernel

@@ -34,7 +34,7 @@ constexpr auto kLaneNumbers = [] {
 #endif
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernel/topk_passes.cpp"
+#define HWY_TARGET_INCLUDE "topk_passes.cpp"
 #include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
 //
 #include <hwy/highway.h>

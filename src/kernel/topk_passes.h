@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "thinwire/sparse.h"
+#include "kernel/topk.h"
 
 namespace thinwire::kernel {
 

@@ -2,7 +2,7 @@
 // the tests and benchmarks hold the fast ones against.
 #pragma once
 
-#include "thinwire/sparse.h"
+#include "kernel/topk.h"
 
 namespace thinwire::kernel::reference {
 

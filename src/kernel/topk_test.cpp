@@ -7,13 +7,14 @@
 #include <limits>
 #include <numeric>
 
-#include "kernel/test_targets.h"
+#include "base/random.h"
+#include "kernel/finite.h"
+#include "kernel/topk.h"
 #include "kernel/topk_reference.h"
-#include "tests/allocations.h"
-#include "thinwire/random.h"
-#include "thinwire/sparse.h"
+#include "testing/allocations.h"
+#include "testing/cpu_targets.h"
 
-namespace thinwire {
+namespace thinwire::kernel {
 namespace {
 
 enum class Kind { laplace, few_distinct, heavy, rising, falling, constant, zeros, tiny, weird };
@@ -21,9 +22,9 @@ constexpr int kKinds = 9;
 
 // Element i of a vector of n.
 float element(Kind kind, std::size_t i, std::size_t n, std::uint64_t seed) {
-  const auto bits = philox(seed, 0, i, Purpose::test);
+  const auto bits = base::philox(seed, 0, i, base::Purpose::test);
   const float sign = (bits[0] & 1) != 0 ? 1.0f : -1.0f;
-  const float uniform = unit_float(bits[1]);
+  const float uniform = base::unit_float(bits[1]);
   switch (kind) {
     case Kind::laplace:
       return -sign * std::log(uniform + 1e-9f);
@@ -236,14 +237,14 @@ TEST(TopK, AllocatesNothingTheSecondTime) {
   Sparse out;
   std::ranges::copy(gradient, memory.gradient.begin());
   topk.select(memory.step(0), n, out);  // room in `out` for all
-  const auto before = allocations();
+  const auto before = test::allocations();
   for (const std::size_t k : {std::size_t{100}, n / 2, std::size_t{1}, std::size_t{2'000}, n}) {
     for (const float scale : {1.0f, 1e-6f, 1e6f}) {
       for (std::size_t i = 0; i < n; ++i) memory.gradient[i] = gradient[i] * scale;
       topk.select(memory.step(1), k, out);
     }
   }
-  EXPECT_EQ(allocations(), before);
+  EXPECT_EQ(test::allocations(), before);
 }
 
 TEST(TopK, RefusesSpansOfUnequalLength) {
@@ -256,4 +257,4 @@ TEST(TopK, RefusesSpansOfUnequalLength) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::kernel

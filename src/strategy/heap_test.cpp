@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cctype>
 
-#include "tests/toy_training.h"
+#include "testing/toy_training.h"
 #include "thinwire/collective.h"
-#include "thinwire/engines.h"
+#include "thinwire/launch.h"
 
-namespace thinwire {
+namespace thinwire::strategy {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -35,10 +35,10 @@ TEST_P(Heap, DoesNotGrowAfterAThousandSteps) {
   JoinOptions options;
   options.size = 3;
   run_workers("threads", options, [&](Transport& wire) {
-    ToyTraining training(wire, GetParam());
+    test::ToyTraining training(wire, GetParam());
     // While nothing is on its way, and nobody does anything.
     const auto measure = [&](std::size_t& result) {
-      training.settle();
+      training.quiesce();
       barrier(wire);
       if (wire.rank() == 0) result = heap_in_use();
       barrier(wire);
@@ -54,7 +54,7 @@ TEST_P(Heap, DoesNotGrowAfterAThousandSteps) {
 
 std::vector<std::string> all_strategies() {
   std::vector<std::string> names;
-  for (const Entry<Strategy>& entry : strategies()) names.emplace_back(entry.name);
+  for (const StrategyInfo& entry : strategies()) names.emplace_back(entry.name);
   names.emplace_back("gossip:bits=4");  // letters of its own kind
   return names;
 }
@@ -69,4 +69,4 @@ INSTANTIATE_TEST_SUITE_P(Each, Heap, testing::ValuesIn(all_strategies()),
                          [](const auto& strategy) { return test_name(strategy.param); });
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::strategy

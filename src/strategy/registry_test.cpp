@@ -4,7 +4,7 @@
 
 #include "thinwire/strategy.h"
 
-namespace thinwire {
+namespace thinwire::strategy {
 namespace {
 
 std::string refusal(std::string_view spec) {
@@ -33,9 +33,9 @@ TEST(Strategies, HoldExactlyTheLinesOfTheList) {
 }
 
 TEST(Strategies, AreMadeFromTheirDefaultsAndSayTheirKeys) {
-  for (const Entry<Strategy>& entry : strategies()) {
+  for (const StrategyInfo& entry : strategies()) {
     EXPECT_NE(make_strategy(entry.name), nullptr) << entry.name;
-    for (const SpecKey& key : keys_of(entry)) {
+    for (const SpecKey& key : strategy_keys(entry.name)) {
       EXPECT_FALSE(key.name.empty() || key.fallback.empty() || key.allowed.empty()) << entry.name;
       // The default, given as a value, is allowed.
       const std::string spec = std::string(entry.name) + ":" + key.name + "=" + key.fallback;
@@ -63,4 +63,4 @@ TEST(Strategies, WithoutStateSaveNothingAndRefuseForeignState) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::strategy

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/laws.h"
-#include "thinwire/engines.h"
+#include "thinwire/launch.h"
 
-namespace thinwire {
+namespace thinwire::transport {
 namespace {
 
 struct Case {
@@ -18,7 +18,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.nam
 
 std::vector<Case> cases() {
   std::vector<Case> out;
-  for (const Engine& engine : engines()) {
+  for (const TransportBackend& engine : transport_backends()) {
     if (!engine.in_process) continue;
     out.push_back({std::string(engine.name), engine.name, std::nullopt});
     if (engine.name == "threads") {
@@ -48,4 +48,4 @@ INSTANTIATE_TEST_SUITE_P(All, TransportLaw,
                          });
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::transport

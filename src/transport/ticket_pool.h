@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-namespace thinwire {
+namespace thinwire::transport {
 
 template <class Record>
 class TicketPool {
@@ -33,4 +33,4 @@ class TicketPool {
   std::vector<std::uint32_t> free_;
 };
 
-}  // namespace thinwire
+}  // namespace thinwire::transport

@@ -195,9 +195,9 @@ std::unique_ptr<Transport> Transport::lane() {
   return do_lane();
 }
 
-std::unique_ptr<Transport> Transport::twin() {
+std::unique_ptr<Transport> Transport::clone_handle() {
   if (failure_) std::rethrow_exception(failure_);
-  return do_twin();
+  return do_clone_handle();
 }
 
 std::unique_ptr<Task> Transport::launch(std::function<void()> work) {

@@ -10,10 +10,10 @@
 #include <numeric>
 #include <thread>
 
-#include "tests/expect.h"
-#include "thinwire/engines.h"
+#include "testing/expect.h"
+#include "transport/backends.h"
 
-namespace thinwire {
+namespace thinwire::transport {
 namespace {
 
 constexpr Tag kTag{3};
@@ -54,7 +54,7 @@ class Scripted final : public Transport {
   }
   void do_cancel() noexcept override { ++cancelled; }
   std::unique_ptr<Transport> do_lane() override { return nullptr; }
-  std::unique_ptr<Transport> do_twin() override { return nullptr; }
+  std::unique_ptr<Transport> do_clone_handle() override { return nullptr; }
 };
 
 class Shell : public testing::Test {
@@ -67,7 +67,7 @@ class Shell : public testing::Test {
 TEST_F(Shell, ADeadlineNamesAllThatIsKnown) {
   wire.set_timeout(Seconds(1.5));
   wire.outcome = []() -> Received { throw Scripted::DeadlinePassed{3}; };
-  const auto error = must_throw<TransportError>([&] { wire.send(2, kTag, kEight); });
+  const auto error = test::must_throw<TransportError>([&] { wire.send(2, kTag, kEight); });
   EXPECT_EQ(error.kind(), TransportError::Kind::deadline);
   EXPECT_EQ(error.peer(), 2);
   EXPECT_STREQ(error.what(),
@@ -78,17 +78,17 @@ TEST_F(Shell, ADeadlineNamesAllThatIsKnown) {
 
 TEST_F(Shell, ADeadlineOfAReceiveFromAnyRankBlamesNobody) {
   wire.outcome = []() -> Received { throw Scripted::DeadlinePassed{}; };
-  const auto error = must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
+  const auto error = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
   EXPECT_EQ(error.peer(), kAnyRank);
-  EXPECT_TRUE(has(error.what(),
-                  "no progress for 60 s while receiving from any rank (waited 1.50 "
-                  "s, 0 bytes of at most 0.02 MiB done)"));
+  EXPECT_TRUE(test::has(error.what(),
+                        "no progress for 60 s while receiving from any rank (waited 1.50 "
+                        "s, 0 bytes of at most 0.02 MiB done)"));
 }
 
 TEST_F(Shell, ALossNamesTheLostRankAndTheReason) {
   wire.outcome = []() -> Received { throw Scripted::PeerLost{2, "connection reset.", 5}; };
-  const auto error =
-      must_throw<TransportError>([&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
+  const auto error = test::must_throw<TransportError>(
+      [&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
   EXPECT_EQ(error.kind(), TransportError::Kind::lost);
   EXPECT_EQ(error.peer(), 2);
   EXPECT_STREQ(error.what(),
@@ -99,15 +99,15 @@ TEST_F(Shell, ALossNamesTheLostRankAndTheReason) {
 
 TEST_F(Shell, ALossOfNobodyInParticular) {
   wire.outcome = []() -> Received { throw Scripted::PeerLost{kAnyRank, "all left"}; };
-  const auto error = must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
+  const auto error = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
   EXPECT_EQ(error.peer(), kAnyRank);
-  EXPECT_TRUE(has(error.what(), "lost a peer while receiving from any rank"));
-  EXPECT_TRUE(has(error.what(), ": all left. The output of each rank tells why it ended."));
+  EXPECT_TRUE(test::has(error.what(), "lost a peer while receiving from any rank"));
+  EXPECT_TRUE(test::has(error.what(), ": all left. The output of each rank tells why it ended."));
 }
 
 TEST_F(Shell, AWrongSizeNamesBothSizes) {
   wire.outcome = []() -> Received { throw Scripted::WrongSize{0, 30'000}; };
-  EXPECT_STREQ(must_throw<WireError>([&] { wire.recv(kAnyRank, kTag, room); }).what(),
+  EXPECT_STREQ(test::must_throw<WireError>([&] { wire.recv(kAnyRank, kTag, room); }).what(),
                "rank 1 (beta): while receiving from any rank: rank 0 (alpha) sent 0.03 MiB where "
                "at most 0.02 MiB were expected. All ranks must run the same version, model and "
                "options.");
@@ -116,14 +116,15 @@ TEST_F(Shell, AWrongSizeNamesBothSizes) {
 TEST_F(Shell, AnExactReceiveRefusesLess) {
   EXPECT_EQ(wire.recv(0, kTag, room).bytes, 8u);
   const auto error =
-      must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
-  EXPECT_TRUE(has(error.what(), "rank 0 (alpha) sent 8 bytes where 0.02 MiB were expected"));
+      test::must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
+  EXPECT_TRUE(test::has(error.what(), "rank 0 (alpha) sent 8 bytes where 0.02 MiB were expected"));
 }
 
 TEST_F(Shell, EveryCallAfterAFailureRepeatsIt) {
   const Pending open = wire.post_recv(0, kTag, room);
   wire.outcome = []() -> Received { throw Scripted::PeerLost{0, "gone"}; };
-  const std::string text = must_throw<TransportError>([&] { wire.send(0, kTag, kEight); }).what();
+  const std::string text =
+      test::must_throw<TransportError>([&] { wire.send(0, kTag, kEight); }).what();
   EXPECT_EQ(wire.cancelled, 1);
   const int posted = wire.posted;
   wire.outcome = [] { return Received{0, 8}; };
@@ -136,7 +137,7 @@ TEST_F(Shell, EveryCallAfterAFailureRepeatsIt) {
       [&] { wire.post_recv(2, kTag, room); },
       [&] { wire.lane(); },
   };
-  for (const auto& call : calls) EXPECT_EQ(must_throw<TransportError>(call).what(), text);
+  for (const auto& call : calls) EXPECT_EQ(test::must_throw<TransportError>(call).what(), text);
   EXPECT_EQ(wire.posted, posted) << "the engine was called again";
   EXPECT_EQ(wire.cancelled, 1);
 }
@@ -144,15 +145,17 @@ TEST_F(Shell, EveryCallAfterAFailureRepeatsIt) {
 TEST_F(Shell, APostThatFailsEndsTheLaneToo) {
   const Pending open = wire.post_recv(0, kTag, room);
   wire.on_post = [] { throw Scripted::PeerLost{2, "no route"}; };
-  const auto error = must_throw<TransportError>([&] { wire.post_send(2, kTag, kEight); });
-  EXPECT_TRUE(has(error.what(), "lost rank 2 (gamma) while sending to rank 2 (gamma)"));
+  const auto error = test::must_throw<TransportError>([&] { wire.post_send(2, kTag, kEight); });
+  EXPECT_TRUE(test::has(error.what(), "lost rank 2 (gamma) while sending to rank 2 (gamma)"));
   EXPECT_EQ(wire.cancelled, 1) << "the open receive still holds memory";
-  EXPECT_EQ(must_throw<TransportError>([&] { wire.wait(open); }).what(), std::string(error.what()));
+  EXPECT_EQ(test::must_throw<TransportError>([&] { wire.wait(open); }).what(),
+            std::string(error.what()));
 }
 
 TEST_F(Shell, AnErrorOfAWrappedTransportPassesUnchanged) {
   wire.outcome = []() -> Received { throw WireError("from below"); };
-  EXPECT_STREQ(must_throw<WireError>([&] { wire.send(0, kTag, kEight); }).what(), "from below");
+  EXPECT_STREQ(test::must_throw<WireError>([&] { wire.send(0, kTag, kEight); }).what(),
+               "from below");
   EXPECT_EQ(wire.cancelled, 1);
 }
 
@@ -191,7 +194,7 @@ TEST_F(Shell, RefusesNonsenseAsTimeout) {
   for (const double seconds : {0.0, -1.0, std::nan(""), kInfinity, -kInfinity, 1.1e6, 1e300}) {
     EXPECT_THROW(wire.set_timeout(Seconds(seconds)), ConfigError) << seconds;
   }
-  EXPECT_STREQ(must_throw<ConfigError>([&] { wire.set_timeout(Seconds(-1)); }).what(),
+  EXPECT_STREQ(test::must_throw<ConfigError>([&] { wire.set_timeout(Seconds(-1)); }).what(),
                "timeout -1 s: it must be more than 0 and at most 1000000 seconds, for example 60");
   EXPECT_EQ(wire.timeout(), Seconds(60));
   wire.set_timeout(Transport::kLongestTimeout);
@@ -206,25 +209,25 @@ TEST_F(Shell, ScratchGrowsAndStays) {
   EXPECT_EQ(wire.scratch(1000).data(), address);
 }
 
-JoinOptions group(int size) {
-  JoinOptions options;
+BackendOptions group(int size) {
+  BackendOptions options;
   options.size = size;
   return options;
 }
 
 TEST(Threads, AThrowingWorkerEndsTheGroup) {
   std::atomic<int> survivors{0};
-  const auto error = must_throw<WireError>([&] {
+  const auto error = test::must_throw<WireError>([&] {
     run_workers("threads", group(4), [&](Transport& wire) {
       if (wire.rank() == 2) throw WireError("disk full.");
       // Waits for one another, not for the dead: each must hear of it all the same.
       const int peer = wire.rank() == 0 ? 1 : 0;
       std::byte room[8];
-      const auto lost = must_throw<TransportError>([&] { wire.recv(peer, kTag, room); });
+      const auto lost = test::must_throw<TransportError>([&] { wire.recv(peer, kTag, room); });
       EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
       EXPECT_EQ(lost.peer(), 2);
-      EXPECT_TRUE(has(lost.what(), "lost rank 2 (this process) while receiving from rank"));
-      EXPECT_TRUE(has(lost.what(), ": disk full. The output of rank 2 tells why"));
+      EXPECT_TRUE(test::has(lost.what(), "lost rank 2 (this process) while receiving from rank"));
+      EXPECT_TRUE(test::has(lost.what(), ": disk full. The output of rank 2 tells why"));
       survivors += 1;
       throw lost;
     });
@@ -248,11 +251,11 @@ TEST(Threads, ARankThatFinishedIsNamed) {
     if (wire.rank() == 1) return;
     Payload room(8);
     const auto lost = wire.rank() == 0
-                          ? must_throw<TransportError>([&] { wire.send(1, kTag, room); })
-                          : must_throw<TransportError>([&] { wire.recv(1, kTag, room); });
+                          ? test::must_throw<TransportError>([&] { wire.send(1, kTag, room); })
+                          : test::must_throw<TransportError>([&] { wire.recv(1, kTag, room); });
     EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
     EXPECT_EQ(lost.peer(), 1);
-    EXPECT_TRUE(has(lost.what(), "it has already finished"));
+    EXPECT_TRUE(test::has(lost.what(), "it has already finished"));
   });
 }
 
@@ -262,29 +265,30 @@ TEST(Threads, AnyRankWaitsAsLongAsSomebodyMaySend) {
     if (wire.rank() == 1) return;
     if (wire.rank() == 2) return wire.send(0, kTag, room);
     EXPECT_EQ(wire.recv(kAnyRank, kTag, room).from, 2);
-    const auto lost = must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
+    const auto lost = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
     EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
     EXPECT_EQ(lost.peer(), kAnyRank);
-    EXPECT_TRUE(has(lost.what(), "all other ranks have already finished"));
+    EXPECT_TRUE(test::has(lost.what(), "all other ranks have already finished"));
   });
 }
 
 TEST(Threads, RefusesGroupsThatCannotBe) {
   const Worker nothing = [](Transport&) { FAIL() << "started"; };
   EXPECT_THROW(run_workers("threads", group(0), nothing), ConfigError);
-  JoinOptions outside = group(2);
+  BackendOptions outside = group(2);
   outside.rank = 2;
   EXPECT_THROW(run_workers("threads", outside, nothing), ConfigError);
   for (const double weight : {0.0, -1.0, 2.0}) {  // only simulated bytes stand for several
-    JoinOptions heavy = group(2);
-    heavy.byte_weight = weight;
+    BackendOptions heavy = group(2);
+    heavy.payload_scale = weight;
     EXPECT_THROW(run_workers("threads", heavy, nothing), ConfigError) << weight;
   }
-  JoinOptions endless = group(2);
+  BackendOptions endless = group(2);
   endless.timeout = Seconds(INFINITY);
   EXPECT_THROW(run_workers("threads", endless, nothing), ConfigError);
-  EXPECT_TRUE(has(must_throw<ConfigError>([&] { run_workers("thread", group(1), nothing); }).what(),
-                  "unknown transport 'thread': did you mean 'threads'?"));
+  EXPECT_TRUE(test::has(
+      test::must_throw<ConfigError>([&] { run_workers("thread", group(1), nothing); }).what(),
+      "unknown transport 'thread': did you mean 'threads'?"));
 }
 
 // A failed exchange has let go of its memory: a peer that comes later finds nothing to read from or
@@ -292,7 +296,7 @@ TEST(Threads, RefusesGroupsThatCannotBe) {
 class LetGo : public testing::TestWithParam<std::string> {};
 
 TEST_P(LetGo, BuffersOfAFailedExchange) {
-  JoinOptions options = group(2);
+  BackendOptions options = group(2);
   if (GetParam() == "shaped") options.network = Network{1e9, Seconds(1e-3)};
   if (GetParam() == "faulty") options.fault = "stall:rank=0,at=0,seconds=0";
   std::promise<void> freed;
@@ -391,4 +395,4 @@ TEST(Task, DestructionJoins) {
 }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::transport

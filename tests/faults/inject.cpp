@@ -90,7 +90,7 @@ void shut_down(pid_t pid, int descriptor) {
 
 }  // namespace
 
-Ranks ranks_of(const ChildProcess& run) {
+Ranks ranks_of(const test::ChildProcess& run) {
   Ranks ranks;
   for (const pid_t pid : run.running()) {
     if (const auto rank = rank_of(pid)) ranks[*rank] = pid;

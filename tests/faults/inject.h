@@ -8,13 +8,13 @@
 #include <map>
 #include <set>
 
-#include "tests/child_process.h"
+#include "testing/child_process.h"
 
 namespace thinwire::faults {
 
 // The process of each rank that has started.
 using Ranks = std::map<int, pid_t>;
-Ranks ranks_of(const ChildProcess& run);
+Ranks ranks_of(const test::ChildProcess& run);
 
 // Ports on which these processes listen.
 std::set<std::uint16_t> listening_ports(const Ranks& ranks);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "thinwire/engines.h"
-#include "thinwire/random.h"
+#include "base/random.h"
+#include "thinwire/launch.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire::faults {
@@ -17,13 +17,14 @@ constexpr std::uint32_t kLastStep = 60;
 constexpr Seconds kLongestDelay{0.05}, kLongestDelayWhileJoining{1.5};
 
 bool built(std::string_view name) {
-  return std::ranges::any_of(engines(), [&](const Engine& engine) { return engine.name == name; });
+  return std::ranges::any_of(transport_backends(),
+                             [&](const TransportBackend& engine) { return engine.name == name; });
 }
 
 void draw(Fault& fault, std::uint64_t seed) {
   const auto number = static_cast<std::uint64_t>(fault.number);
-  const auto where = philox(seed, number, 0, Purpose::fault);
-  const auto when = philox(seed, number, 1, Purpose::fault);
+  const auto where = base::philox(seed, number, 0, base::Purpose::fault);
+  const auto when = base::philox(seed, number, 1, base::Purpose::fault);
   fault.victim = static_cast<int>(where[0] % kWorkers);
   fault.choice = where[1];
   fault.continued = where[2] % 2 == 0;
@@ -31,7 +32,7 @@ void draw(Fault& fault, std::uint64_t seed) {
   const bool has_deadline = fault.transport != "mpi" || fault.kind == Kind::kill;  // MPI_Init: none
   const bool joining = signal && has_deadline && when[0] % kJoiningOneIn == 0;
   fault.step = joining ? 0 : 1 + when[1] % kLastStep;
-  fault.delay = (joining ? kLongestDelayWhileJoining : kLongestDelay) * unit_float(when[2]);
+  fault.delay = (joining ? kLongestDelayWhileJoining : kLongestDelay) * base::unit_float(when[2]);
 }
 
 }  // namespace

@@ -11,12 +11,14 @@
 #include <thread>
 #include <utility>
 
-#include "tests/child_process.h"
+#include "testing/child_process.h"
 #include "tests/faults/inject.h"
 #include "tests/faults/witness.h"
 
 namespace thinwire::faults {
 namespace {
+
+using test::operator+;
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
@@ -96,40 +98,41 @@ class Trial {
   const Fault& fault() const { return outcome_.fault; }
   bool joining() const { return fault().step == 0; }
 
-  void complain(const std::string& text) {
+  void report_suspect(const std::string& text) {
     if (outcome_.problem.empty()) outcome_.problem = text;
   }
 
-  Words command(std::uint64_t steps, Seconds timeout) const {
-    const Words launcher = {MPIRUN,  "--allow-run-as-root",   "--oversubscribe",
-                            "--mca", "oob_tcp_if_include",    "lo",
-                            "--mca", "btl_tcp_if_include",    "lo",
-                            "-n",    std::to_string(kWorkers)};
-    const Words train = {program_,         "train",
-                         "--model",        "mlp",
-                         "--batch",        "4",
-                         "--workers",      std::to_string(kWorkers),
-                         "--strategy",     fault().strategy,
-                         "--transport",    fault().transport,
-                         "--steps",        std::to_string(steps),
-                         "--save-every",   std::to_string(kSaveEvery),
-                         "--timeout",      fmt::format("{}", timeout.count()),
-                         "--join-timeout", fmt::format("{}", kJoinTimeout.count()),
-                         "--out",          out_.string()};
+  test::Words command(std::uint64_t steps, Seconds timeout) const {
+    const test::Words launcher = {MPIRUN,  "--allow-run-as-root",   "--oversubscribe",
+                                  "--mca", "oob_tcp_if_include",    "lo",
+                                  "--mca", "btl_tcp_if_include",    "lo",
+                                  "-n",    std::to_string(kWorkers)};
+    const test::Words train = {program_,         "train",
+                               "--model",        "mlp",
+                               "--batch",        "4",
+                               "--workers",      std::to_string(kWorkers),
+                               "--strategy",     fault().strategy,
+                               "--transport",    fault().transport,
+                               "--steps",        std::to_string(steps),
+                               "--save-every",   std::to_string(kSaveEvery),
+                               "--timeout",      fmt::format("{}", timeout.count()),
+                               "--join-timeout", fmt::format("{}", kJoinTimeout.count()),
+                               "--out",          out_.string()};
     return fault().transport == "mpi" ? launcher + train : train;
   }
-  Words environment() const { return {fmt::format("TMPDIR={}", temporary_.string())}; }
+  test::Words environment() const { return {fmt::format("TMPDIR={}", temporary_.string())}; }
 
   // Whether the fault was injected.
   bool disturb() {
-    ChildProcess run(command(1'000'000, kTimeout), environment());
+    test::ChildProcess run(command(1'000'000, kTimeout), environment());
     if (!await_moment(run)) {
-      complain(fmt::format("the run never came to the moment of the fault: {}", run.describe()));
+      report_suspect(
+          fmt::format("the run never came to the moment of the fault: {}", run.describe()));
       return false;
     }
     ranks_ = ranks_of(run);
     if (static_cast<int>(ranks_.size()) != kWorkers) {
-      complain(fmt::format("only {} workers run before the fault", ranks_.size()));
+      report_suspect(fmt::format("only {} workers run before the fault", ranks_.size()));
       return false;
     }
     const std::set<std::uint16_t> ports = listening_ports(ranks_);
@@ -144,7 +147,7 @@ class Trial {
     return true;
   }
 
-  bool await_moment(const ChildProcess& run) const {
+  bool await_moment(const test::ChildProcess& run) const {
     const auto come = [&] {
       return joining() ? static_cast<int>(ranks_of(run).size()) == kWorkers
                        : steps_logged(out_) >= fault().step;
@@ -181,7 +184,7 @@ class Trial {
     return out;
   }
 
-  void watch(ChildProcess& run, Clock::time_point start) {
+  void watch(test::ChildProcess& run, Clock::time_point start) {
     const Ranks others = survivors();
     // Processes that are still starting join later; a full disk is noticed at the next checkpoint.
     const Seconds deadline = joining()                    ? kStart + kJoinTimeout
@@ -203,12 +206,12 @@ class Trial {
     outcome_.hung = !all_ended || !run.wait(limit);
     outcome_.run = Clock::now() - start;
     if (!outcome_.hung) return;
-    complain(all_ended ? "the launcher hung" : "a survivor hung");
+    report_suspect(all_ended ? "the launcher hung" : "a survivor hung");
     run.kill_all();
     run.wait(kPatience);
   }
 
-  void examine(const ChildProcess& run) {
+  void examine(const test::ChildProcess& run) {
     Scene scene;
     scene.host = this_host();
     scene.joining = joining();
@@ -223,10 +226,10 @@ class Trial {
                                     ? not_named_under_mpi(run.merged(), scene, code)
                                     : not_named(run.err(), scene, code);
     outcome_.named = missing.empty();
-    if (!outcome_.named) complain(missing);
+    if (!outcome_.named) report_suspect(missing);
   }
 
-  void look_for_leftovers(ChildProcess& run, const std::set<std::uint16_t>& ports,
+  void look_for_leftovers(test::ChildProcess& run, const std::set<std::uint16_t>& ports,
                           const std::set<fs::path>& segments) {
     const bool no_process = run.wait_for_descendants(Seconds(2));
     const auto open_ports = still_listening(ports);
@@ -234,40 +237,42 @@ class Trial {
     const bool no_segment =
         std::ranges::none_of(segments, [](const fs::path& file) { return fs::exists(file); });
     outcome_.clean = no_process && open_ports.empty() && no_file && no_segment;
-    if (!no_process) complain("a process was left");
+    if (!no_process) report_suspect("a process was left");
     if (!open_ports.empty())
-      complain(fmt::format("port {} is still open", fmt::join(open_ports, ", ")));
-    if (!no_file) complain("a temporary file was left");
-    if (!no_segment) complain("shared memory was left");
+      report_suspect(fmt::format("port {} is still open", fmt::join(open_ports, ", ")));
+    if (!no_file) report_suspect("a temporary file was left");
+    if (!no_segment) report_suspect("shared memory was left");
   }
 
   void resume() {
     ballast_.reset();
     const std::uint64_t newest = newest_checkpoint(out_);
-    Words words = command(newest + kSaveEvery, Seconds(60));
+    test::Words words = command(newest + kSaveEvery, Seconds(60));
     words.push_back("--resume");
-    ChildProcess run(words, environment());
-    if (!run.wait(kPatience)) return complain("the resumed run hung");
+    test::ChildProcess run(words, environment());
+    if (!run.wait(kPatience)) return report_suspect("the resumed run hung");
     const std::string expected =
         newest > 0 ? fmt::format("resuming after step {}", newest) : "there is no checkpoint";
     outcome_.resumed =
         run.exit_code() == (newest > 0 ? 0 : 2) && run.merged().find(expected) != std::string::npos;
     if (!outcome_.resumed) {
-      return complain(fmt::format("'{}' was expected of --resume: {}", expected, run.describe()));
+      return report_suspect(
+          fmt::format("'{}' was expected of --resume: {}", expected, run.describe()));
     }
     if (newest == 0 && !start_anew()) return;
     const std::vector<std::string> left = temporary_files(out_);
     if (left.empty()) return;
     outcome_.clean = false;
-    complain(fmt::format("after the next run there is still {}", fmt::join(left, ", ")));
+    report_suspect(fmt::format("after the next run there is still {}", fmt::join(left, ", ")));
   }
 
   // A run that was refused has touched nothing; the next one clears up.
   bool start_anew() {
-    ChildProcess run(command(kSaveEvery, Seconds(60)), environment());
+    test::ChildProcess run(command(kSaveEvery, Seconds(60)), environment());
     if (run.wait(kPatience) && run.exit_code() == 0) return true;
     outcome_.resumed = false;
-    complain(fmt::format("there was nothing to resume, and a new run failed: {}", run.describe()));
+    report_suspect(
+        fmt::format("there was nothing to resume, and a new run failed: {}", run.describe()));
     return false;
   }
 

@@ -1,6 +1,6 @@
 // Sums a number over three ranks in threads, and names the engines it was given.
 #include <thinwire/collective.h>
-#include <thinwire/engines.h>
+#include <thinwire/launch.h>
 
 #include <iostream>
 
@@ -22,6 +22,6 @@ int main() {
     if (sum != 6) throw WireError("the sum is wrong");
   });
   std::cout << "engines:";
-  for (const Engine& engine : engines()) std::cout << ' ' << engine.name;
+  for (const TransportBackend& engine : transport_backends()) std::cout << ' ' << engine.name;
   std::cout << '\n';
 }

@@ -27,7 +27,7 @@ class Cifar10 : public testing::Test {
   }
   std::string spec() const { return "cifar10:" + directory_.str(); }
 
-  ScratchDirectory directory_;
+  test::ScratchDirectory directory_;
   std::filesystem::path folder_;
 };
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "thinwire/buffer.h"
+#include "thinwire/types.h"
 
 namespace thinwire::trainer {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/random.h"
 #include "thinwire/error.h"
-#include "thinwire/random.h"
 #include "trainer/data/glyphs.h"
 #include "trainer/data/images.h"
 
@@ -29,12 +29,12 @@ class Draws {
 
   std::uint32_t bits() {
     if (used_ == block_.size()) {
-      block_ = philox(seed_, example_, blocks_++, Purpose::digits);
+      block_ = base::philox(seed_, example_, blocks_++, base::Purpose::digits);
       used_ = 0;
     }
     return block_[used_++];
   }
-  float between(float low, float high) { return low + (high - low) * unit_float(bits()); }
+  float between(float low, float high) { return low + (high - low) * base::unit_float(bits()); }
 
  private:
   std::uint64_t seed_, example_;

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/memory.h"
 #include "thinwire/error.h"
-#include "trainer/data/memory.h"
 
 namespace thinwire::trainer {
 
@@ -47,7 +47,7 @@ void DataFile::expect_size(std::uint64_t bytes) const {
 }
 
 void DataFile::expect_room(std::uint64_t bytes) const {
-  const std::optional<std::uint64_t> room = available_memory();
+  const std::optional<std::uint64_t> room = base::available_memory();
   if (!room || bytes <= *room) return;
   refuse(
       fmt::format("does not fit into memory: it needs {} bytes, {} are available", bytes, *room));

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "tests/child_process.h"
+#include "testing/child_process.h"
 #include "trainer/data/test_files.h"
 
 namespace thinwire::trainer {
@@ -42,7 +42,7 @@ class GetData : public testing::Test {
     }
     std::vector<std::string> command{GET_DATA};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    ChildProcess child(command, {"PATH=" + bin().string()});
+    test::ChildProcess child(command, {"PATH=" + bin().string()});
     EXPECT_TRUE(child.wait(kPatience)) << child.describe();
     EXPECT_EQ(child.exit_code(), exit_code) << child.describe();
     return child.merged();
@@ -67,7 +67,7 @@ class GetData : public testing::Test {
            " cifar-10-batches-bin; rc=$?; rm -rf $d; exit $rc";
   }
 
-  ScratchDirectory scratch_;
+  test::ScratchDirectory scratch_;
 };
 
 // The word after --output.
@@ -134,7 +134,8 @@ TEST_F(GetData, UnpacksChecksAndKeepsCifar10) {
 
 TEST_F(GetData, UsesAnArchiveThatIsThere) {
   std::filesystem::create_directory(target());
-  ChildProcess pack({"sh", "-c", pack_cifar10(target() + "/cifar-10-binary.tar.gz", "30729999")});
+  test::ChildProcess pack(
+      {"sh", "-c", pack_cifar10(target() + "/cifar-10-binary.tar.gz", "30729999")});
   ASSERT_TRUE(pack.wait(kPatience));
   ASSERT_EQ(pack.exit_code(), 0) << pack.describe();
   expect_contains(run({"cifar10", target()}, 1),

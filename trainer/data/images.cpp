@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "thinwire/random.h"
+#include "base/random.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -21,7 +21,8 @@ std::int64_t offset(std::uint32_t bits) {
 }
 
 Window draw_window(const Augmentation& augmentation, std::size_t index) {
-  const auto bits = philox(augmentation.seed, augmentation.epoch, index, Purpose::augment);
+  const auto bits =
+      base::philox(augmentation.seed, augmentation.epoch, index, base::Purpose::augment);
   return {offset(bits[0]), offset(bits[1]), (bits[2] >> 31) != 0};
 }
 

@@ -11,8 +11,8 @@
 #include <numeric>
 #include <thread>
 
+#include "base/random.h"
 #include "thinwire/error.h"
-#include "thinwire/random.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -56,7 +56,8 @@ void shuffle_epoch(std::uint64_t seed, std::uint64_t epoch, std::vector<std::uin
   std::array<std::uint32_t, 4> bits{};
   for (std::size_t i = order.size(); i > 1; --i) {
     const std::size_t draw = order.size() - i;
-    if (draw % bits.size() == 0) bits = philox(seed, epoch, draw / bits.size(), Purpose::shuffle);
+    if (draw % bits.size() == 0)
+      bits = base::philox(seed, epoch, draw / bits.size(), base::Purpose::shuffle);
     const std::uint64_t pick = (std::uint64_t{bits[draw % bits.size()]} * i) >> 32;
     std::swap(order[i - 1], order[static_cast<std::size_t>(pick)]);
   }

@@ -12,7 +12,7 @@ namespace {
 std::atomic<std::uint64_t> allocations{0};
 }
 
-// Not inlined: the compiler would see free() meet memory of operator new.
+// Not inlined: the compiler would see free() share_losses memory of operator new.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes != 0 ? bytes : 1);

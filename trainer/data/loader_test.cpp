@@ -245,7 +245,7 @@ TEST(Loader, TellsTheAugmentationItsSeedAndEpoch) {
 }
 
 TEST(Loader, ReadsSequences) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   std::string text;
   for (int i = 0; i < 2'000; ++i) text += static_cast<char>('a' + i * i % 26);
   const DataPair pair = load_data("text:" + directory.write("a.txt", text), 1);

@@ -47,7 +47,7 @@ class Mnist : public testing::Test {
     return refusal(spec());
   }
 
-  ScratchDirectory directory_;
+  test::ScratchDirectory directory_;
 };
 
 TEST_F(Mnist, IsReadAndNormalised) {
@@ -149,7 +149,7 @@ TEST_F(Mnist, RefusesForeignContents) {
 
 // Whatever the bytes, the answer is a data set or a ConfigError.
 RC_GTEST_PROP(MnistProperty, AnyBytesAreReadOrRefused, ()) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   FileBytes image_bytes = images(2), label_bytes = labels({3, 4});
   directory.write("t10k-images-idx3-ubyte", image_bytes);
   directory.write("t10k-labels-idx1-ubyte", label_bytes);

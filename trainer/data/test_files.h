@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/scratch_directory.h"
+#include "testing/scratch_directory.h"
 #include "thinwire/error.h"
 #include "trainer/data/dataset.h"
 

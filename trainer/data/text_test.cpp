@@ -16,7 +16,7 @@ std::string repeat(const std::string& text, std::size_t times) {
 }
 
 TEST(TextCharacters, AreTheBytesThatOccurInOrder) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   const std::string text = repeat("hello \xc3\xa4!\n", 100);  // 1000 bytes
   const DataPair pair = load_data("text:" + directory.write("a.txt", text), 1);
   const ExampleShape shape = pair.train->shape();
@@ -41,7 +41,7 @@ TEST(TextCharacters, AreTheBytesThatOccurInOrder) {
 }
 
 TEST(TextWords, AreRankedByHowCommonTheyAre) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   // 400 words; of each four "the" twice, "<unk>" is known to be unknown, "zebra" is not in
   // training.
   const std::string text = repeat("the\tcat  the <unk>\r\n", 90) + repeat("the dog zebra the ", 10);
@@ -62,7 +62,7 @@ TEST(TextWords, AreRankedByHowCommonTheyAre) {
 }
 
 TEST(TextWords, BeyondTheTenThousandMostCommonAreUnknown) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   std::string text;
   for (int i = 0; i < 10'500; ++i) text += fmt::format("w{} ", 100'000 + i);
   text += repeat("often ", 4'000);
@@ -78,14 +78,14 @@ TEST(TextWords, BeyondTheTenThousandMostCommonAreUnknown) {
 }
 
 TEST(Text, IsNotAugmented) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   const DataPair pair = load_data("text:" + directory.write("a", repeat("0123456789", 65)), 1);
   const Augmentation augmentation{1, 1};
   EXPECT_EQ(read_example(*pair.train, 1), read_example(*pair.train, 1, &augmentation));
 }
 
 TEST(Text, TooShortIsRefusedWithTheLengthItNeeds) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   expect_contains(refusal("text:" + directory.write("empty.txt", "")), {"empty.txt", "is empty"});
   expect_contains(refusal("text:" + directory.write("short.txt", repeat("x", 649))),
                   {"short.txt", "649 characters", "650"});
@@ -99,7 +99,7 @@ TEST(Text, TooShortIsRefusedWithTheLengthItNeeds) {
 }
 
 TEST(Text, MissingOrStrangeFilesAreRefused) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   expect_contains(refusal("text:/no/such/file"), {"/no/such/file", "is missing", "text:FILE"});
   expect_contains(refusal("text:" + directory.str()), {"is not a file"});
   const std::string huge = directory.write("huge.txt", "");
@@ -108,7 +108,7 @@ TEST(Text, MissingOrStrangeFilesAreRefused) {
 }
 
 RC_GTEST_PROP(TextProperty, AnyBytesAreReadOrRefused, ()) {
-  const ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   const auto piece = *rc::gen::container<std::string>(
       rc::gen::weightedOneOf<char>({{3, rc::gen::arbitrary<char>()}, {1, rc::gen::just(' ')}}));
   const std::string text = repeat(piece, *rc::gen::inRange<std::size_t>(0, 60));

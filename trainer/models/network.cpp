@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/random.h"
+#include "base/spec.h"
 #include "thinwire/error.h"
-#include "thinwire/random.h"
-#include "thinwire/spec.h"
 
 namespace thinwire::trainer {
 
@@ -33,7 +33,7 @@ std::shared_ptr<Network> make_network(std::string_view name, const ExampleShape&
   if (found == std::end(kModels)) {
     std::vector<std::string> known;
     for (const ModelEntry& model : kModels) known.emplace_back(model.name);
-    throw ConfigError(unknown_word("model", name, known));
+    throw ConfigError(base::unknown_word("model", name, known));
   }
   static std::mutex torch_generator;
   const std::lock_guard lock(torch_generator);
@@ -51,9 +51,9 @@ torch::Tensor PhiloxDropoutImpl::forward(const torch::Tensor& input) {
   const std::uint64_t seed = random_.seed + (random_.worker << 32);
   const std::uint64_t first = static_cast<std::uint64_t>(layer_) << 32;
   for (std::uint64_t i = 0; i < count; i += 4) {
-    const auto block = philox(seed, random_.step, first + i / 4, Purpose::dropout);
+    const auto block = base::philox(seed, random_.step, first + i / 4, base::Purpose::dropout);
     for (std::uint64_t j = i; j < std::min(i + 4, count); ++j) {
-      out[j] = unit_float(block[j - i]) < limit ? 0.0f : keep;
+      out[j] = base::unit_float(block[j - i]) < limit ? 0.0f : keep;
     }
   }
   return input * mask;

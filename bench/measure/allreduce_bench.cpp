@@ -1,0 +1,172 @@
+#include "bench/measure/allreduce_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "base/hash.h"
+#include "plan/synthetic_model.h"
+#include "thinwire/collective.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire::measure {
+namespace {
+
+constexpr std::size_t kSamples = 64;
+constexpr std::size_t kLayerSide = 1024;  // a million parameters, as large networks have them
+
+// 1 + the first sampled element that is not the mean; 0 if all are.
+std::uint64_t find_wrong(Floats result, std::uint64_t seed, int rep, int workers) {
+  if (workers > plan::kMostExactWorkers || result.empty()) return 0;
+  const std::size_t samples = std::min(kSamples, result.size());
+  for (std::size_t s = 0; s < samples; ++s) {
+    // Evenly spread, the first and the last among them.
+    const std::size_t element = samples == 1 ? 0 : s * (result.size() - 1) / (samples - 1);
+    if (result[element] != plan::mean_gradient(element, seed, rep, workers)) return element + 1;
+  }
+  return 0;
+}
+
+std::uint64_t nanoseconds(Seconds duration) {
+  return static_cast<std::uint64_t>(std::llround(std::max(0.0, duration.count()) * 1e9));
+}
+
+// What the ranks compare after each repetition: of all these the largest counts.
+struct Observed {
+  enum Index { elapsed, codec, sent, received, wrong, hash, kCount };
+  std::array<std::uint64_t, kCount> values{};
+};
+
+class Measurement {
+ public:
+  Measurement(Transport& wire, const AllreduceBenchOptions& plan, std::size_t numel)
+      : wire_(wire),
+        plan_(plan),
+        strategy_(make_strategy(plan.strategy)),
+        // The others promise something else than the exact mean, which their own tests check.
+        exact_(plan.strategy == "dense" || plan.strategy == "dense:dtype=fp32"),
+        gradient_(numel),
+        layout_(plan::layered(numel, kLayerSide)),
+        context_{0, {{}, gradient_, layout_}, wire, stats_} {
+    context_.run.charge_codec = true;
+  }
+
+  AllreduceResult run(const RepStarted& rep_started) {
+    strategy_->begin(context_);
+    for (int rep = 0; rep < plan_.warmup + plan_.reps; ++rep) {
+      rep_started(rep);
+      note(agree(exchange(rep)), rep);
+    }
+    strategy_->end(context_);
+    AllreduceResult out = result();
+    out.seconds_add = measure_add();
+    out.metrics = strategy_->metrics();
+    sum_metrics(wire_, out.metrics);
+    return out;
+  }
+
+ private:
+  // Every rank at once, as in an exchange. In simulated time ranks compute one after the other, so
+  // one of them will do.
+  double measure_add() {
+    constexpr int kPasses = 3;
+    const bool idle = wire_.runtime().simulated() && wire_.rank() != 0;
+    std::vector<float> sum(idle ? 0 : gradient_.size());
+    std::vector<double> taken;
+    for (int pass = 0; pass < kPasses; ++pass) {
+      barrier(wire_);
+      const auto start = std::chrono::steady_clock::now();
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient_[i];
+      const Seconds elapsed = std::chrono::steady_clock::now() - start;
+      std::uint64_t longest = nanoseconds(elapsed);
+      allreduce_max(wire_, std::span(&longest, 1));
+      taken.push_back(static_cast<double>(longest) / 1e9);
+    }
+    if (!sum.empty()) gradient_[0] += sum[0];  // or the compiler may leave the passes out
+    return summarize(taken).median;
+  }
+
+  Observed exchange(int rep) {
+    plan::fill_gradient(gradient_, plan_.seed, rep, wire_.rank());
+    context_.step = static_cast<std::uint64_t>(rep);
+    const Traffic& traffic = wire_.traffic();
+    const Seconds codec = stats_.codec;
+    barrier(wire_);
+    const std::uint64_t sent = traffic.bytes_sent, received = traffic.bytes_received;
+    const Seconds start = wire_.now();
+    strategy_->after_backward(context_);
+    const Seconds elapsed = wire_.now() - start;
+
+    Observed out;
+    out.values[Observed::elapsed] = nanoseconds(elapsed);
+    out.values[Observed::codec] = nanoseconds(stats_.codec - codec);
+    out.values[Observed::sent] = traffic.bytes_sent - sent;
+    out.values[Observed::received] = traffic.bytes_received - received;
+    out.values[Observed::wrong] = exact_ ? find_wrong(gradient_, plan_.seed, rep, wire_.size()) : 0;
+    out.values[Observed::hash] = base::hash64(std::as_bytes(std::span(gradient_)));
+    return out;
+  }
+
+  Observed agree(Observed mine) {
+    std::uint64_t smallest = mine.values[Observed::hash];
+    allreduce_min(wire_, std::span(&smallest, 1));
+    allreduce_max(wire_, std::span(mine.values));
+    identical_ = identical_ && smallest == mine.values[Observed::hash];
+    return mine;
+  }
+
+  void note(const Observed& observed, int rep) {
+    if (const std::uint64_t wrong = observed.values[Observed::wrong]; wrong != 0) {
+      throw Error(
+          fmt::format("{}: element {} of {} is not the mean of the {} workers after exchange "
+                      "{}: the result is wrong",
+                      plan_.strategy, wrong - 1, gradient_.size(), wire_.size(), rep));
+    }
+    if (rep < plan_.warmup) return;
+    elapsed_.push_back(static_cast<double>(observed.values[Observed::elapsed]) / 1e9);
+    codec_.push_back(static_cast<double>(observed.values[Observed::codec]) / 1e9);
+    sent_ = std::max(sent_, observed.values[Observed::sent]);
+    received_ = std::max(received_, observed.values[Observed::received]);
+  }
+
+  AllreduceResult result() const {
+    AllreduceResult out;
+    out.numel = gradient_.size();
+    out.workers = wire_.size();
+    out.reps = plan_.reps;
+    out.seconds = summarize(elapsed_);
+    out.seconds_codec = summarize(codec_).median;
+    out.bytes_per_worker = sent_;
+    out.replicas_identical = identical_;
+    if (plan_.network) {
+      const std::uint64_t busiest = std::max(sent_, received_);
+      const Seconds latency = busiest > 0 ? plan_.network->latency : Seconds(0);
+      out.wire_bound_seconds = (plan_.network->transfer_time(busiest) + latency).count();
+    }
+    return out;
+  }
+
+  Transport& wire_;
+  const AllreduceBenchOptions& plan_;
+  std::unique_ptr<Strategy> strategy_;
+  bool exact_;
+  std::vector<float> gradient_;
+  Layout layout_;
+  Stats stats_;
+  StepContext context_;
+  std::vector<double> elapsed_, codec_;
+  std::uint64_t sent_ = 0, received_ = 0;
+  bool identical_ = true;
+};
+
+}  // namespace
+
+AllreduceResult measure_allreduce(Transport& wire, const AllreduceBenchOptions& plan,
+                                  std::size_t numel, const RepStarted& rep_started) {
+  return Measurement(wire, plan, numel).run(rep_started);
+}
+
+}  // namespace thinwire::measure

@@ -1,0 +1,107 @@
+// The plain types of the public API: views of memory, a model as the library sees it, sparse
+// vectors, a network, and where log messages go. Nothing here owns model memory; a span is valid
+// for the call it is passed to.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/export.h"
+
+namespace thinwire {
+
+using Bytes = std::span<const std::byte>;
+using MutBytes = std::span<std::byte>;
+using Floats = std::span<const float>;
+using MutFloats = std::span<float>;
+using Payload = std::vector<std::byte>;  // encoded bytes; its capacity is reused from step to step
+
+// Durations and points in time (counted from an arbitrary start) are both seconds as a double:
+// simulated time has no system clock to convert to.
+using Seconds = std::chrono::duration<double>;
+
+// The two 16-bit floating-point formats, as bits on the wire.
+struct Bf16 {  // 8 bits of exponent, 7 of fraction: the range of a float, 2 to 3 digits
+  std::uint16_t bits = 0;
+};
+struct Fp16 {  // 5 bits of exponent, 10 of fraction: up to 65504, 3 to 4 digits
+  std::uint16_t bits = 0;
+};
+
+// Where one tensor lies in the flat buffers of a model.
+struct TensorSlot {
+  std::string name;
+  std::size_t offset = 0;  // of its first element in the flat buffers
+  std::vector<std::size_t> shape;
+
+  std::size_t numel() const noexcept {
+    std::size_t out = 1;
+    for (const std::size_t extent : shape) out *= extent;
+    return out;
+  }
+};
+
+// The tensors in the order of their offsets, without gaps; numel is the length of the buffers.
+struct Layout {
+  std::vector<TensorSlot> tensors;
+  std::size_t numel = 0;
+};
+
+// A model as two flat buffers. The caller owns the memory; a view is valid for one call. Either
+// span may be empty where a call has no use for it, otherwise it is layout.numel long.
+struct ModelView {
+  MutFloats params;
+  MutFloats grads;
+  const Layout& layout;
+};
+
+// Some entries of a long vector. Indices strictly increase.
+struct Sparse {
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+
+  std::size_t size() const noexcept { return indices.size(); }
+  void clear() noexcept { indices.clear(), values.clear(); }
+  void reserve(std::size_t entries) { indices.reserve(entries), values.reserve(entries); }
+  void push_back(std::uint32_t index, float value) {
+    indices.push_back(index), values.push_back(value);
+  }
+  bool operator==(const Sparse&) const = default;
+};
+
+// A network as a user states it. Each worker has its own full-duplex link of this bandwidth;
+// `latency` is the one-way time of an empty message between two workers.
+struct TW_EXPORT Network {
+  double bits_per_second = 0;  // 0: unlimited
+  Seconds latency{0};
+
+  // Reads "BANDWIDTH" or "BANDWIDTH,LATENCY": 10mbit, 1gbit, 2.5gbit, unlimited; 50us, 0.2ms, 0.1s.
+  // Throws ConfigError with an example.
+  static Network parse(std::string_view text);
+  std::string str() const;
+
+  Seconds transfer_time(std::size_t bytes) const noexcept {
+    return Seconds(bits_per_second > 0 ? 8.0 * static_cast<double>(bytes) / bits_per_second : 0.0);
+  }
+};
+
+// A key that a part (a strategy, a fault) accepts in its spec; `thinwire list` prints it.
+struct SpecKey {
+  std::string name;
+  std::string fallback;  // the value if the key is not given
+  std::string allowed;   // "fp32, bf16, fp16" or "0 ... 1"
+};
+
+enum class LogLevel { debug, info, warning, error };
+
+// The library never prints: the owner of a session passes in where its messages go. Called from any
+// thread of the library; must be safe for that. An empty sink discards.
+using LogSink = std::function<void(LogLevel, std::string_view)>;
+
+}  // namespace thinwire

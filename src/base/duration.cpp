@@ -1,0 +1,35 @@
+#include "base/duration.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "thinwire/error.h"
+
+namespace thinwire::base {
+
+Seconds parse_duration(std::string_view flag, std::string_view text) {
+  constexpr struct {
+    std::string_view name;
+    double seconds;
+  } kUnits[] = {{"ms", 1e-3}, {"us", 1e-6}, {"s", 1}};
+  constexpr double kLongest = 1e5;
+  std::string_view digits = text;
+  double unit = 1;
+  for (const auto& each : kUnits) {
+    if (!text.ends_with(each.name)) continue;
+    digits.remove_suffix(each.name.size());
+    unit = each.seconds;
+    break;
+  }
+  double value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc{} || stop != end || !(value > 0) || !(value * unit <= kLongest)) {
+    throw ConfigError(fmt::format(
+        "{} '{}': a time of more than 0 is needed; examples: 350ms  0.35s", flag, text));
+  }
+  return Seconds(value * unit);
+}
+
+}  // namespace thinwire::base

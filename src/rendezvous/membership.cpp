@@ -1,0 +1,363 @@
+#include "rendezvous/membership.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/bytes.h"
+#include "base/text.h"
+#include "rendezvous/interface.h"
+
+namespace thinwire::rendezvous {
+namespace {
+
+constexpr Seconds kSendTimeout{5};
+
+std::string this_host() {
+  char name[256] = "unknown host";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+TransportError cannot_join(const JoinOptions& options, int peer, std::string_view reason) {
+  return {TransportError::Kind::join, peer,
+          fmt::format("rank {} ({}) cannot join the group of {} at {}:{}: {}", options.rank,
+                      this_host(), options.size, options.master_host, options.master_port, reason)};
+}
+
+Socket listen_as_master(const JoinOptions& options) {
+  try {
+    const bool inherited = options.master_socket >= 0;
+    Socket listener = inherited ? Socket(options.master_socket)
+                                : listen_at(options.master_host, options.master_port);
+    // Where it really listens: a name may have several addresses, and who opened a socket that was
+    // inherited is not known here.
+    require_token(options, address_of(listener));
+    require_interface(options, address_of(listener));
+    return listener;
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::address_in_use) {
+      throw cannot_join(options, 0,
+                        "the port is in use, perhaps by another job. Choose another with --master "
+                        "HOST:PORT or MASTER_PORT, the same on every rank.");
+    }
+    if (error.code() == std::errc::address_not_available) {
+      throw cannot_join(options, 0,
+                        "that is no address of this machine, but rank 0 has to listen there. Start "
+                        "rank 0 on the master, or name this machine in --master or MASTER_ADDR.");
+    }
+    throw cannot_join(options, 0, error.what());
+  }
+}
+
+// Rank 0 may start later than the others: an absent master is asked again until the deadline.
+Socket connect_to_master(const JoinOptions& options, Deadline deadline) {
+  auto pause = std::chrono::milliseconds(20);
+  while (true) {
+    try {
+      return connect_to(options.master_host, options.master_port, deadline);
+    } catch (const std::system_error& error) {
+      if (milliseconds_left(deadline) == 0) {
+        throw cannot_join(options, 0,
+                          fmt::format("no answer from the master for {:.0f} s ({}). Is rank 0 "
+                                      "running there, and the port open in the firewall?",
+                                      options.join_timeout.count(), error.code().message()));
+      }
+    }
+    std::this_thread::sleep_for(
+        std::min(pause, std::chrono::milliseconds(milliseconds_left(deadline))));
+    pause = std::min(pause * 2, std::chrono::milliseconds(500));
+  }
+}
+
+}  // namespace
+
+Membership::Membership(const JoinOptions& options) {
+  require_token(options, options.master_host);
+  join(options);
+  watcher_ = std::jthread([this] { watch(); });
+}
+
+Membership::~Membership() {
+  stop_.ring();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void Membership::join(const JoinOptions& options) {
+  const Deadline deadline = deadline_in(options.join_timeout);
+  if (options.rank == 0) {
+    server_ = std::make_unique<RendezvousServer>(
+        listen_as_master(options),
+        RendezvousRules{options.size, options.token, options.join_timeout});
+  }
+  socket_ = connect_to_master(options, deadline);
+  try {
+    greet(options, deadline);
+  } catch (const WireError& error) {
+    throw cannot_join(options, 0,
+                      fmt::format("what answers there is not thinwire, or it ended ({}). Choose "
+                                  "another port with --master HOST:PORT.",
+                                  error.what()));
+  } catch (const std::system_error& error) {
+    throw cannot_join(options, 0, error.what());
+  }
+}
+
+void Membership::greet(const JoinOptions& options, Deadline deadline) {
+  const Nonce nonce = make_nonce();
+  Payload hello;
+  base::ByteWriter writer(hello);
+  writer.put(static_cast<std::uint8_t>(RendezvousMessage::hello));
+  writer.put(kMeetingMagic);
+  writer.put(kMeetingVersion);
+  writer.put(Bytes(nonce));
+  send_frame(socket_, hello, deadline);
+
+  base::ByteReader reader = read_answer(options, RendezvousMessage::challenge, deadline);
+  const auto masters_nonce = take_array<Nonce>(reader);
+  const auto proof = take_array<base::Digest>(reader);
+  reader.expect_end();
+  const bool proven =
+      base::equal_digests(proof, prove(options.token, Role::master, {nonce, masters_nonce}));
+  present(options, proven, {nonce, masters_nonce}, deadline);
+  if (!proven) {
+    throw cannot_join(options, 0,
+                      "the master does not know this rank's job token, or has another one. Give "
+                      "every rank the same --token-file or THINWIRE_TOKEN.");
+  }
+  reader_.allow(kLongestMeetingMessage);
+
+  // The server ends the wait by itself and knows who is missing; this side is only more patient.
+  reader = read_answer(options, RendezvousMessage::welcome, deadline + std::chrono::seconds(2));
+  for (int rank = 0; rank < options.size; ++rank) {
+    hosts_.push_back(reader.get_text(kLongestMeetingText));
+  }
+  reader.expect_end();
+}
+
+// To a master that proved nothing we prove nothing, but it may tell its user who was here.
+void Membership::present(const JoinOptions& options, bool proven, std::array<Nonce, 2> nonces,
+                         Deadline deadline) {
+  Payload claims;
+  base::ByteWriter claim(claims);
+  claim.put(static_cast<std::uint32_t>(options.rank));
+  claim.put(static_cast<std::uint32_t>(options.size));
+  claim.put_text(this_host());
+  const base::Digest proof =
+      proven ? prove(options.token, Role::rank, {nonces[0], nonces[1], claims}) : base::Digest{};
+  Payload message;
+  base::ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(RendezvousMessage::present));
+  writer.put(Bytes(proof));
+  writer.put(Bytes(claims));
+  send_frame(socket_, message, deadline);
+}
+
+// The next message of the server, of that kind. Valid until the next one is read.
+base::ByteReader Membership::read_answer(const JoinOptions& options, RendezvousMessage expected,
+                                         Deadline deadline) {
+  const auto answer = read_frame(socket_, reader_, deadline);
+  if (!answer) throw WireError("no answer to the greeting");
+  base::ByteReader reader(*answer, "rendezvous answer");
+  const auto kind = static_cast<RendezvousMessage>(reader.get<std::uint8_t>());
+  if (kind == RendezvousMessage::refuse) {
+    reader.get<std::uint32_t>();
+    throw cannot_join(options, -1, base::visible(reader.get_text(kLongestMeetingText)));
+  }
+  if (kind != expected) throw WireError("an unexpected answer to the greeting");
+  return reader;
+}
+
+void Membership::watch() {
+  const auto report_master = [&](std::string_view reason) {
+    const std::lock_guard lock(mutex_);
+    if (!lost_ && !farewell_) lost_ = LostRank{0, std::string(reason)};
+  };
+  for (bool open = true;;) {
+    // Before the first wait, for something may have come right behind the welcome.
+    try {
+      while (const auto message = reader_.next()) {
+        handle(*message);
+        if (message->front() == static_cast<std::byte>(RendezvousMessage::ask)) answer_question();
+      }
+    } catch (const WireError& error) {
+      report_master(fmt::format("it sent what we do not understand ({})", error.what()));
+      open = false;
+    }
+    if (!open) report_master("its process ended or its machine is gone");
+
+    std::function<void()> callback;
+    {
+      const std::lock_guard lock(mutex_);
+      if (lost_) callback = callback_;
+    }
+    changed_.notify_all();
+    if (callback) callback();
+    if (!open || !wait_for_news()) return;
+    open = reader_.fill(socket_);
+  }
+}
+
+// False when this object is to end.
+bool Membership::wait_for_news() {
+  pollfd entries[] = {{stop_.fd(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}};
+  while (poll(entries, 2, -1) < 0) {
+  }
+  return entries[0].revents == 0;
+}
+
+void Membership::handle(Bytes message) {
+  base::ByteReader reader(message, "rendezvous message");
+  const auto kind = static_cast<RendezvousMessage>(reader.get<std::uint8_t>());
+  const std::lock_guard lock(mutex_);
+  if (kind == RendezvousMessage::value) {
+    const std::string key = reader.get_text(kLongestMeetingText);
+    const Bytes value = reader.take(reader.left());
+    values_[key].assign(value.begin(), value.end());
+  } else if (kind == RendezvousMessage::left) {
+    left_.insert(static_cast<int>(reader.get<std::uint32_t>()));
+  } else if (kind == RendezvousMessage::lost) {
+    const int rank = static_cast<int>(reader.get<std::uint32_t>());
+    if (rank < 0 || rank >= static_cast<int>(hosts_.size())) throw WireError("no such rank");
+    if (!lost_) lost_ = LostRank{rank, reader.get_text(kLongestMeetingText)};
+  } else if (kind == RendezvousMessage::farewell) {
+    farewell_ = true;
+  } else if (kind == RendezvousMessage::ask) {
+    ++questions_;
+  } else {
+    throw WireError("unknown message");
+  }
+}
+
+void Membership::send(const Payload& message) noexcept {
+  const std::lock_guard lock(sending_);
+  try {
+    send_frame(socket_, message, deadline_in(kSendTimeout));
+  } catch (const std::exception&) {
+    // The watcher reads the end of the stream and says that the master is lost.
+  }
+}
+
+void Membership::put(const std::string& key, Bytes value) {
+  Payload message;
+  base::ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(RendezvousMessage::put));
+  writer.put_text(key);
+  writer.put(value);
+  send(message);
+}
+
+std::optional<Payload> Membership::get(const std::string& key, Deadline deadline) {
+  Payload message;
+  base::ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(RendezvousMessage::get));
+  writer.put_text(key);
+  send(message);
+
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return values_.contains(key) || lost_.has_value(); });
+  const auto found = values_.find(key);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<LostRank> Membership::loss() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+std::optional<LostRank> Membership::wait_for_loss(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return lost_.has_value(); });
+  return lost_;
+}
+
+bool Membership::has_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return left_.contains(rank);
+}
+
+void Membership::on_loss(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  callback_ = std::move(callback);
+}
+
+void Membership::on_question(std::function<int()> waits_for) {
+  const std::lock_guard lock(mutex_);
+  waits_for_ = std::move(waits_for);
+}
+
+void Membership::answer_question() {
+  std::function<int()> waits_for;
+  {
+    const std::lock_guard lock(mutex_);
+    waits_for = waits_for_;
+  }
+  Payload message;
+  base::ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(RendezvousMessage::answer));
+  writer.put(static_cast<std::uint32_t>(waits_for ? waits_for() : FailureDetector::kNobody));
+  send(message);
+}
+
+std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, int about,
+                                                   const std::string& text) {
+  std::unique_lock lock(mutex_);
+  if (lost_) return lost_;
+  const std::uint64_t heard = questions_;
+  lock.unlock();
+  Payload message;
+  base::ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(RendezvousMessage::report_suspect));
+  writer.put(static_cast<std::uint32_t>(about));
+  writer.put(static_cast<std::uint8_t>(kind));
+  writer.put_text(text);
+  send(message);
+  lock.lock();
+  changed_.wait_until(lock, deadline_in(kAnswerTime),
+                      [&] { return lost_.has_value() || questions_ > heard; });
+  if (questions_ >
+      heard) {  // rank 0 is at work; the find_culprit may take as long as the last answer
+    changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), [&] { return lost_.has_value(); });
+  }
+  const bool all_answered = kind == FailureDetector::Kind::absence && questions_ > heard;
+  if (lost_ || all_answered) return lost_;
+  // Nobody else will bring this news to those who wait in this process.
+  const LostRank find_culprit = lost_.emplace(silent_rank(0, text));
+  const std::function<void()> callback = callback_;
+  lock.unlock();
+  changed_.notify_all();
+  if (callback) callback();
+  return find_culprit;
+}
+
+std::optional<LostRank> Membership::leave(Seconds timeout) {
+  send({static_cast<std::byte>(RendezvousMessage::bye)});
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
+  // Whoever hears of a loss now has done its work, and maybe coped with that very loss before.
+  if (farewell_ || lost_) return std::nullopt;
+  int missing = 0;
+  while (left_.contains(missing)) ++missing;
+  lock.unlock();
+  return report_suspect(FailureDetector::Kind::absence, missing,
+                        fmt::format("no farewell for {:.1f} s", timeout.count()));
+}
+
+void Membership::fail(int culprit, const std::string& reason) noexcept {
+  Payload message;
+  base::ByteWriter writer(message);
+  writer.put(static_cast<std::uint8_t>(RendezvousMessage::fail));
+  writer.put(static_cast<std::uint32_t>(culprit));
+  writer.put_text(reason.substr(0, kLongestMeetingText));
+  send(message);
+  // Rank 0 must not stop serving before the others were told.
+  if (!server_) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline_in(Seconds(1)), [&] { return lost_.has_value(); });
+}
+
+}  // namespace thinwire::rendezvous

@@ -1,0 +1,279 @@
+// Joining: groups that come together, and every way in which they do not.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "rendezvous/interface.h"
+#include "testing/rendezvous_group.h"
+
+namespace thinwire::rendezvous {
+namespace {
+
+using test::kToken;
+using test::Rendezvous;
+
+using testing::HasSubstr;
+
+Bytes bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+TEST_F(Rendezvous, AllRanksLearnAllHostsAndShareValues) {
+  const auto members = join_all(5);
+  for (int rank = 0; rank < 5; ++rank) {
+    EXPECT_EQ(members[static_cast<std::size_t>(rank)]->hosts().size(), 5u);
+    members[static_cast<std::size_t>(rank)]->put(fmt::format("k{}", rank), bytes("value"));
+  }
+  for (const auto& member : members) {
+    for (int rank = 0; rank < 5; ++rank) {
+      const auto value = member->get(fmt::format("k{}", rank), deadline_in(Seconds(5)));
+      ASSERT_TRUE(value);
+      EXPECT_TRUE(std::ranges::equal(*value, bytes("value")));
+    }
+  }
+  EXPECT_FALSE(members[1]->get("absent", deadline_in(Seconds(0.05))));
+}
+
+TEST_F(Rendezvous, FarewellWaitsForTheLast) {
+  const auto members = join_all(3);
+  std::vector<std::future<void>> leaving;
+  for (const auto& member : members) {
+    leaving.push_back(
+        std::async(std::launch::async, [&] { EXPECT_FALSE(member->leave(Seconds(5))); }));
+  }
+  for (auto& left : leaving) left.get();
+  for (const auto& member : members) EXPECT_FALSE(member->loss());
+  EXPECT_TRUE(members[0]->has_left(2));
+}
+
+TEST_F(Rendezvous, AnErrorOfOneRankReachesAllInItsOwnWords) {
+  const auto members = join_all(3);
+  members[2]->fail(2, "out of patience");
+  for (const auto& member : members) {
+    const auto loss = member->wait_for_loss(deadline_in(Seconds(5)));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(loss->rank, 2);
+    EXPECT_EQ(loss->reason, "out of patience");
+  }
+}
+
+TEST_F(Rendezvous, ARankThatFailsForWantOfAnotherNamesThatOneToAll) {
+  const auto members = join_all(3);
+  members[2]->fail(1, "rank 2 waited for it in vain");
+  for (const auto& member : members) {
+    const auto loss = member->wait_for_loss(deadline_in(Seconds(5)));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(loss->rank, 1);
+  }
+}
+
+TEST_F(Rendezvous, ARankThatVanishesIsNamed) {
+  auto members = join_all(4);
+  members[2].reset();
+  for (const int survivor : {0, 1, 3}) {
+    const auto loss =
+        members[static_cast<std::size_t>(survivor)]->wait_for_loss(deadline_in(Seconds(5)));
+    ASSERT_TRUE(loss) << survivor;
+    EXPECT_EQ(loss->rank, 2);
+  }
+}
+
+TEST_F(Rendezvous, AVanishedMasterIsNamed) {
+  auto members = join_all(3);
+  members[0].reset();
+  const auto loss = members[2]->wait_for_loss(deadline_in(Seconds(5)));
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 0);
+}
+
+// As a stopped process: its connection stands, but it answers no question.
+TEST_F(Rendezvous, ARankThatIsSilentIsFoundAndToldToAll) {
+  std::promise<void> awake;
+  const auto members = join_all(3);
+  members[0]->on_question([] { return 1; });
+  members[2]->on_question([&] { return awake.get_future().wait(), FailureDetector::kNobody; });
+  const auto loss =
+      members[1]->report_suspect(FailureDetector::Kind::delay, 0, "no progress for 1.0 s");
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 2);
+  EXPECT_THAT(loss->reason, HasSubstr("no progress for 1.0 s, and it does not answer"));
+  const auto heard = members[0]->wait_for_loss(deadline_in(Seconds(5)));
+  awake.set_value();
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->reason, loss->reason);
+  EXPECT_FALSE(members[0]->leave(Seconds(5))) << "it has coped with that, and is done";
+}
+
+TEST_F(Rendezvous, ARankThatWaitsForNobodyHoldsUpTheOthers) {
+  const auto members = join_all(4);
+  const auto waits_for = [&](std::size_t rank, int other) {
+    members[rank]->on_question([=] { return other; });
+  };
+  waits_for(0, 3);
+  waits_for(1, 0);
+  waits_for(3, 2);
+  const auto loss =
+      members[1]->report_suspect(FailureDetector::Kind::delay, 0, "no progress for 1.0 s");
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 2);
+  for (const auto& member : members) {
+    EXPECT_EQ(member->wait_for_loss(deadline_in(Seconds(5)))->rank, 2);
+  }
+}
+
+TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
+  auto joining = join(options(1, 2));
+  ASSERT_TRUE(wait_readable(listener_, deadline_in(Seconds(5))));
+  const Socket member = accept_from(listener_);
+  const Deadline soon = deadline_in(Seconds(5));
+  FrameReader reader(1000);
+  const auto greeting = read_frame(member, reader, soon);
+  ASSERT_TRUE(greeting);
+  const Nonce nonce{};
+  Payload challenge{static_cast<std::byte>(RendezvousMessage::challenge)};
+  base::ByteWriter(challenge).put(Bytes(nonce));
+  base::ByteWriter(challenge).put(Bytes(
+      prove(options(1, 2).token, Role::master, {greeting->last(sizeof(Nonce)), Bytes(nonce)})));
+  send_frame(member, challenge, soon);
+  ASSERT_TRUE(read_frame(member, reader, soon)) << "the presentation";
+  Payload welcome{static_cast<std::byte>(RendezvousMessage::welcome)};
+  for (const char* host : {"stopped-host", "this-host"}) base::ByteWriter(welcome).put_text(host);
+  send_frame(member, welcome, soon);
+  const auto joined = joining.get();
+  bool told = false;  // to whoever else waits in this process: no news will come
+  joined->on_loss([&] { told = true; });
+  const auto loss = joined->leave(Seconds(0.1));
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 0);
+  EXPECT_THAT(loss->reason, HasSubstr("no farewell for 0.1 s, and it does not answer"));
+  EXPECT_TRUE(told);
+}
+
+TEST_F(Rendezvous, WhoIsNotDoneYetIsNotLost) {
+  const auto members = join_all(2);
+  EXPECT_FALSE(members[0]->leave(Seconds(0.1)));
+  EXPECT_FALSE(members[1]->loss());
+}
+
+TEST_F(Rendezvous, MissingRanksAreListed) {
+  auto zero = options(0, 4), one = options(1, 4);
+  zero.join_timeout = Seconds(0.3);
+  auto joining = join(zero);
+  EXPECT_THAT(refusal(join(one)), HasSubstr("2 of 4 workers joined in time; missing: rank 2, 3"));
+  EXPECT_THAT(refusal(std::move(joining)), HasSubstr("missing: rank 2, 3"));
+}
+
+TEST_F(Rendezvous, DuplicateRankIsRefused) {
+  auto zero = options(0, 3);
+  zero.join_timeout = Seconds(1);
+  auto first = join(zero);
+  auto one = join(options(1, 3)), other_one = join(options(1, 3));
+  const std::string words = refusal(std::move(one)) + refusal(std::move(other_one));
+  EXPECT_THAT(words, HasSubstr("rank 1 exists twice"));
+  EXPECT_THAT(refusal(std::move(first)), HasSubstr("refused: rank 1 exists twice"));
+}
+
+TEST_F(Rendezvous, WrongWorldSizeIsRefused) {
+  auto zero = options(0, 2);
+  zero.join_timeout = Seconds(0.5);
+  auto first = join(zero);
+  EXPECT_THAT(refusal(join(options(1, 3))),
+              HasSubstr("was started for 3 workers, but rank 0 for 2"));
+  EXPECT_THAT(refusal(std::move(first)), HasSubstr("was started for 3 workers"));
+}
+
+TEST_F(Rendezvous, ALateComerDoesNotDisturbACompleteGroup) {
+  const auto members = join_all(2);
+  EXPECT_THAT(refusal(join(options(1, 2))), HasSubstr("rank 1 exists twice"));
+  EXPECT_FALSE(members[1]->loss());
+}
+
+TEST_F(Rendezvous, PortInUse) {
+  auto zero = options(0, 2);
+  const Socket kept(zero.master_socket);
+  zero.master_socket = -1;
+  EXPECT_THAT(refusal(join(zero)), HasSubstr("the port is in use"));
+}
+
+TEST_F(Rendezvous, MasterThatIsNotHere) {
+  auto zero = options(0, 2);
+  const Socket kept(zero.master_socket);
+  zero.master_socket = -1;
+  zero.master_host = "192.0.2.1";  // TEST-NET-1: nobody's address
+  zero.token = kToken;
+  EXPECT_THAT(refusal(join(zero)), HasSubstr("no address of this machine"));
+}
+
+TEST_F(Rendezvous, AbsentMaster) {
+  auto one = options(1, 2);
+  listener_.close();
+  one.join_timeout = Seconds(0.3);
+  EXPECT_THAT(refusal(join(one)), HasSubstr("no answer from the master"));
+}
+
+TEST_F(Rendezvous, MasterThatIsSomethingElse) {
+  auto one = options(1, 2);
+  auto joining = join(one);
+  ASSERT_TRUE(wait_readable(listener_, deadline_in(Seconds(5))));
+  const Socket stranger = accept_from(listener_);
+  send_frame(stranger, bytes("HTTP/1.1 400 Bad Request"), deadline_in(Seconds(1)));
+  EXPECT_THAT(refusal(std::move(joining)), HasSubstr("not thinwire"));
+}
+
+TEST_F(Rendezvous, StrangersAreTurnedAway) {
+  auto first = join(options(0, 2));
+  const Deadline soon = deadline_in(Seconds(5));
+  const auto closes = [&](Bytes greeting) {
+    const Socket stranger = connect_to("127.0.0.1", port_, soon);
+    send_frame(stranger, greeting, soon);
+    FrameReader reader(1000);
+    EXPECT_THROW(read_frame(stranger, reader, soon), WireError);
+  };
+  closes(bytes("GET / HTTP/1.1"));
+  closes(bytes(""));
+  closes(Payload(kLongestHello + 1));
+  closes(Payload(kLongestHello));
+  EXPECT_TRUE(join(options(1, 2)).get());
+  EXPECT_TRUE(first.get());
+}
+
+TEST_F(Rendezvous, AnotherVersionIsToldSo) {
+  for (const int difference : {-1, 1}) {
+    auto zero = options(0, 2);
+    zero.join_timeout = Seconds(0.5);
+    auto first = join(zero);
+    const Deadline soon = deadline_in(Seconds(5));
+    const Socket other = connect_to("127.0.0.1", port_, soon);
+    send_frame(other, test::hello(static_cast<std::uint16_t>(kMeetingVersion + difference), {}),
+               soon);
+    FrameReader reader(1000);
+    const auto answer = read_frame(other, reader, soon);
+    ASSERT_TRUE(answer);
+    const std::string text(reinterpret_cast<const char*>(answer->data()), answer->size());
+    EXPECT_THAT(text, HasSubstr("run the same thinwire everywhere"));
+    EXPECT_THAT(refusal(std::move(first)),
+                AllOf(HasSubstr("missing: rank 1"), HasSubstr("the worker at 127.0.0.1 version")));
+    listener_ = listen_at("127.0.0.1", port_);
+  }
+}
+
+TEST(Interface, RouteDecidesUnlessToldOtherwise) {
+  EXPECT_EQ(address_for_peers("", "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(address_for_peers("lo", "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(address_for_peers("ib7,lo", "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(address_for_peers("127.0.0.1", "127.0.0.1"), "127.0.0.1");
+}
+
+TEST(Interface, UnknownInterfaceListsWhatExists) {
+  try {
+    address_for_peers("eth77", "127.0.0.1");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("eth77"));
+    EXPECT_THAT(error.what(), HasSubstr("lo (127.0.0.1)"));
+  }
+}
+
+TEST(Interface, UnresolvableMaster) {
+  EXPECT_THROW(address_for_peers("", "no-such-host.invalid"), TransportError);
+}
+
+}  // namespace
+}  // namespace thinwire::rendezvous

@@ -1,0 +1,328 @@
+#include "rendezvous/server.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "base/text.h"
+
+namespace thinwire::rendezvous {
+namespace {
+
+constexpr Seconds kSendTimeout{5};  // a rank always reads; one that does not is as good as dead
+constexpr std::size_t kMostRefusals = 8;  // that are remembered, for the error of a whole group
+
+Payload start(RendezvousMessage kind) {
+  Payload message;
+  base::ByteWriter(message).put(static_cast<std::uint8_t>(kind));
+  return message;
+}
+
+Payload with_rank(RendezvousMessage kind, int rank, std::string_view text) {
+  Payload message = start(kind);
+  base::ByteWriter writer(message);
+  writer.put(static_cast<std::uint32_t>(rank));
+  writer.put_text(text);
+  return message;
+}
+
+}  // namespace
+
+WakeUp::WakeUp() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!event_) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+void WakeUp::ring() noexcept {
+  const std::uint64_t one = 1;
+  // Fails only if the counter is full: then the bell rings already.
+  [[maybe_unused]] const ssize_t written = write(event_.fd(), &one, sizeof one);
+}
+
+RendezvousServer::RendezvousServer(Socket listener, RendezvousRules rules)
+    : listener_(std::move(listener)),
+      rules_(std::move(rules)),
+      size_(static_cast<std::size_t>(rules_.size)),
+      join_deadline_(deadline_in(rules_.join_timeout)),
+      thread_([this] { serve(); }) {}
+
+RendezvousServer::~RendezvousServer() { stop_.ring(); }
+
+void RendezvousServer::serve() {
+  while (!stopped_) {
+    poll_once();
+    drop_silent_strangers();
+    conclude_when_answered();
+    if (!complete_ && joined() == size_) welcome_all();
+    if (!complete_ && milliseconds_left(join_deadline_) == 0) give_up_joining();
+  }
+}
+
+// -1: as long as it takes.
+int RendezvousServer::milliseconds_to_wait() const {
+  int shortest = complete_ ? -1 : milliseconds_left(join_deadline_);
+  if (detector_) shortest = milliseconds_left(answers_due_);  // only of a complete group
+  for (const auto& client : clients_) {
+    if (client->rank >= 0) continue;
+    const int left = milliseconds_left(client->deadline);
+    shortest = shortest < 0 ? left : std::min(shortest, left);
+  }
+  return shortest;
+}
+
+void RendezvousServer::poll_once() {
+  std::vector<pollfd> entries{{stop_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+  for (const auto& client : clients_) entries.push_back({client->socket.fd(), POLLIN, 0});
+  if (poll(entries.data(), entries.size(), milliseconds_to_wait()) <= 0) return;
+
+  for (std::size_t i = 2; i < entries.size(); ++i) {
+    if (entries[i].revents != 0) read(*clients_[i - 2]);
+  }
+  if (entries[1].revents != 0) accept_one();
+  if (entries[0].revents != 0) stopped_ = true;
+}
+
+void RendezvousServer::accept_one() {
+  Socket socket = accept_from(listener_);
+  if (!socket) return;
+  clients_.push_back(std::make_unique<Client>());
+  clients_.back()->address = peer_of(socket);
+  clients_.back()->deadline = deadline_in(rules_.handshake_timeout);
+  clients_.back()->socket = std::move(socket);
+}
+
+void RendezvousServer::drop_silent_strangers() {
+  std::erase_if(clients_, [](const auto& client) {
+    return !client->socket || (client->rank < 0 && milliseconds_left(client->deadline) == 0);
+  });
+  const auto is_stranger = [](const auto& client) { return client->rank < 0; };
+  const auto strangers = static_cast<std::size_t>(std::ranges::count_if(clients_, is_stranger));
+  if (strangers <= rules_.most_strangers + 2 * size_) return;
+  clients_.erase(std::ranges::find_if(clients_, is_stranger));
+}
+
+void RendezvousServer::read(Client& client) {
+  try {
+    const bool open = client.reader.fill(client.socket);
+    while (client.socket) {
+      const auto message = client.reader.next();
+      if (!message) break;
+      handle(client, *message);
+    }
+    if (!open) drop(client);
+  } catch (const WireError&) {
+    drop(client);  // whoever this is does not speak our language
+  }
+}
+
+void RendezvousServer::handle(Client& client, Bytes message) {
+  if (client.rank < 0) {
+    return client.challenged ? admit(client, message) : challenge(client, message);
+  }
+  base::ByteReader reader(message, "rendezvous message");
+  const auto kind = static_cast<RendezvousMessage>(reader.get<std::uint8_t>());
+  if (kind == RendezvousMessage::put || kind == RendezvousMessage::get) {
+    answer_get_or_put(client, kind, reader);
+  } else if (kind == RendezvousMessage::bye) {
+    client.peaceful = true;
+    peaceful_.insert(client.rank);
+    broadcast(with_rank(RendezvousMessage::left, client.rank, ""));
+    if (peaceful_.size() == size_) broadcast(start(RendezvousMessage::farewell));
+  } else if (kind == RendezvousMessage::fail) {
+    const auto culprit = reader.get<std::uint32_t>();
+    if (culprit >= size_) throw WireError("a failure for want of no rank of this group");
+    announce_loss(static_cast<int>(culprit), reader.get_text(kLongestMeetingText));
+  } else if (kind == RendezvousMessage::report_suspect) {
+    const auto about = static_cast<int>(reader.get<std::uint32_t>());
+    const auto suspicion = static_cast<FailureDetector::Kind>(reader.get<std::uint8_t>());
+    query_all({client.rank, about, suspicion, reader.get_text(kLongestMeetingText)});
+  } else if (kind == RendezvousMessage::answer) {
+    const auto waits_for = static_cast<std::int32_t>(reader.get<std::uint32_t>());
+    if (waits_for < FailureDetector::kNobody || waits_for >= static_cast<int>(size_)) {
+      throw WireError("a wait for no rank of this group");
+    }
+    if (detector_) detector_->answer(client.rank, waits_for);
+  } else {
+    throw WireError("unknown rendezvous message");
+  }
+}
+
+void RendezvousServer::answer_get_or_put(Client& client, RendezvousMessage kind,
+                                         base::ByteReader& reader) {
+  const std::string key = reader.get_text(kLongestMeetingText);
+  if (kind == RendezvousMessage::put) {
+    const Bytes value = reader.take(reader.left());
+    values_[key].assign(value.begin(), value.end());
+  } else {
+    waiting_.emplace(key, client.rank);
+  }
+  const auto value = values_.find(key);
+  if (value == values_.end()) return;
+  Payload answer = start(RendezvousMessage::value);
+  base::ByteWriter writer(answer);
+  writer.put_text(key);
+  writer.put(Bytes(value->second));
+  const auto [begin, end] = waiting_.equal_range(key);
+  for (auto asker = begin; asker != end; ++asker) {
+    for (const auto& c : clients_) {
+      if (c->rank == asker->second) send(*c, answer);
+    }
+  }
+  waiting_.erase(begin, end);
+}
+
+// Version 1 had the same beginning, and later ones will.
+void RendezvousServer::challenge(Client& client, Bytes message) {
+  base::ByteReader reader(message, "hello");
+  if (static_cast<RendezvousMessage>(reader.get<std::uint8_t>()) != RendezvousMessage::hello) {
+    throw WireError("the first message is no hello");
+  }
+  if (reader.get<std::uint32_t>() != kMeetingMagic) throw WireError("not a thinwire worker");
+  const auto version = reader.get<std::uint16_t>();
+  if (version != kMeetingVersion) {
+    return refuse(client, fmt::format("rank 0 speaks rendezvous version {}, the worker at {} "
+                                      "version {}: run the same thinwire everywhere",
+                                      kMeetingVersion, client.address, version));
+  }
+  client.its_nonce = take_array<Nonce>(reader);
+  reader.expect_end();
+  client.our_nonce = make_nonce();
+  client.challenged = true;
+  Payload answer = start(RendezvousMessage::challenge);
+  base::ByteWriter writer(answer);
+  writer.put(Bytes(client.our_nonce));
+  writer.put(Bytes(prove(rules_.token, Role::master, {client.its_nonce, client.our_nonce})));
+  send(client, answer);
+}
+
+void RendezvousServer::admit(Client& client, Bytes message) {
+  base::ByteReader reader(message, "the presentation of a rank");
+  if (static_cast<RendezvousMessage>(reader.get<std::uint8_t>()) != RendezvousMessage::present) {
+    throw WireError("the second message presents nobody");
+  }
+  const auto proof = take_array<base::Digest>(reader);
+  const Bytes claims = message.last(reader.left());
+  const bool proven = base::equal_digests(
+      proof, prove(rules_.token, Role::rank, {client.its_nonce, client.our_nonce, claims}));
+  const auto rank = reader.get<std::uint32_t>();
+  const auto size = reader.get<std::uint32_t>();
+  client.host = base::visible(reader.get_text(kLongestMeetingText));
+  reader.expect_end();
+  if (!proven) {
+    return refuse(client, fmt::format("rank {} ({}) at {} does not know the job token: give every "
+                                      "rank the same --token-file or THINWIRE_TOKEN",
+                                      rank, client.host, client.address));
+  }
+  if (size != size_ || rank >= size_) {
+    return refuse(client, fmt::format("rank {} on {} was started for {} workers, but rank 0 for "
+                                      "{}: give every rank the same number of workers",
+                                      rank, client.host, size, size_));
+  }
+  for (const auto& other : clients_) {
+    if (other->rank == static_cast<int>(rank)) {
+      return refuse(client,
+                    fmt::format("rank {} exists twice, on {} and on {}: give every worker its own "
+                                "rank, and every job its own port",
+                                rank, other->host, client.host));
+    }
+  }
+  client.rank = static_cast<int>(rank);
+  client.reader.allow(kLongestMeetingMessage);
+}
+
+void RendezvousServer::refuse(Client& client, const std::string& reason) {
+  const bool known = std::ranges::find(refused_, reason) != refused_.end();
+  if (!known && refused_.size() < kMostRefusals) refused_.push_back(reason);
+  send(client, with_rank(RendezvousMessage::refuse, 0, reason));
+  client.socket.close();
+}
+
+void RendezvousServer::welcome_all() {
+  complete_ = true;
+  std::vector<std::string> hosts(size_);
+  for (const auto& client : clients_) {
+    if (client->rank >= 0) hosts[static_cast<std::size_t>(client->rank)] = client->host;
+  }
+  Payload message = start(RendezvousMessage::welcome);
+  for (const std::string& host : hosts) base::ByteWriter(message).put_text(host);
+  broadcast(message);
+}
+
+void RendezvousServer::give_up_joining() {
+  std::vector<int> missing(size_);
+  for (std::size_t i = 0; i < size_; ++i) missing[i] = static_cast<int>(i);
+  for (const auto& client : clients_) std::erase(missing, client->rank);
+  std::string reason = fmt::format("{} of {} workers joined in time; missing: rank {}", joined(),
+                                   size_, fmt::join(missing, ", "));
+  for (const std::string& other : refused_) reason += "; refused: " + other;
+  broadcast(
+      with_rank(RendezvousMessage::refuse, 0, reason));  // strangers need not know who is missing
+  stopped_ = true;
+}
+
+void RendezvousServer::announce_loss(int rank, const std::string& reason) {
+  if (std::exchange(lost_, true)) return;  // what follows the first loss is its consequence
+  broadcast(with_rank(RendezvousMessage::lost, rank, reason));
+}
+
+void RendezvousServer::query_all(FailureDetector::Suspicion suspicion) {
+  if (suspicion.about < 0 || suspicion.about >= static_cast<int>(size_)) {
+    throw WireError("a suspicion about no rank of this group");
+  }
+  if (suspicion.kind > FailureDetector::Kind::absence) throw WireError("an unknown suspicion");
+  broadcast(start(RendezvousMessage::ask));  // also tells whoever asks later that rank 0 is at work
+  if (detector_ || lost_) return;
+  detector_.emplace(std::move(suspicion));
+  answers_due_ = deadline_in(kAnswerTime);
+}
+
+void RendezvousServer::conclude_when_answered() {
+  if (!detector_) return;
+  const std::set<int> ranks = expected();
+  if (milliseconds_left(answers_due_) > 0 && !detector_->answered_by(ranks)) return;
+  const std::optional<LostRank> loss = detector_->find_culprit(ranks);
+  detector_.reset();
+  if (loss) announce_loss(loss->rank, loss->reason);
+}
+
+std::set<int> RendezvousServer::expected() const {
+  std::set<int> ranks;
+  for (const auto& client : clients_) {
+    if (client->rank >= 0 && client->socket && !client->peaceful) ranks.insert(client->rank);
+  }
+  return ranks;
+}
+
+void RendezvousServer::drop(Client& client) {
+  client.socket.close();
+  if (client.rank >= 0 && !client.peaceful && complete_) {
+    announce_loss(client.rank, "its process ended or its machine is gone");
+  }
+}
+
+void RendezvousServer::send(Client& client, const Payload& message) noexcept {
+  if (!client.socket) return;
+  try {
+    send_frame(client.socket, message, deadline_in(kSendTimeout));
+  } catch (const std::exception&) {
+    // The end of the stream will be read next, and announced.
+  }
+}
+
+void RendezvousServer::broadcast(const Payload& message) noexcept {
+  for (const auto& client : clients_) {
+    if (client->rank >= 0) send(*client, message);
+  }
+}
+
+std::size_t RendezvousServer::joined() const {
+  return static_cast<std::size_t>(std::count_if(
+      clients_.begin(), clients_.end(), [](const auto& c) { return c->rank >= 0 && c->socket; }));
+}
+
+}  // namespace thinwire::rendezvous

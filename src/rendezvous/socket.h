@@ -1,0 +1,83 @@
+// TCP as the rendezvous uses it: sockets that close themselves, deadlines on every wait, and
+// messages framed by their length.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "thinwire/types.h"
+
+namespace thinwire::rendezvous {
+
+using Deadline = std::chrono::steady_clock::time_point;
+Deadline deadline_in(Seconds duration);
+// For poll(2): milliseconds left, rounded up; 0 if none.
+int milliseconds_left(Deadline deadline);
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) noexcept : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.release()) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { close(); }
+
+  int fd() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+  int release() noexcept;
+  void close() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+// The functions below throw std::system_error.
+
+// Listens at the first address of `host` (a name or an address) that is one of this machine.
+Socket listen_at(const std::string& host, std::uint16_t port);
+std::uint16_t port_of(const Socket& listener);
+std::string address_of(const Socket& listener);
+Socket accept_from(const Socket& listener);  // empty if nobody is there
+std::string peer_of(const Socket& socket);   // its address; "an unknown address" if it is gone
+
+// Tries once. The connection notices a peer whose machine vanished (keep-alive probes).
+Socket connect_to(const std::string& host, std::uint16_t port, Deadline deadline);
+
+// Whether `host` is this machine under addresses that no other machine can reach.
+bool is_loopback(const std::string& host);
+// Whether `host` stands for all addresses of a machine, such as 0.0.0.0.
+bool is_wildcard(const std::string& host);
+
+// The address of this machine from which packets to `host` leave.
+std::string local_address_towards(const std::string& host);
+
+// A message is its length (u32, little-endian) and its bytes.
+void send_frame(const Socket& socket, Bytes message, Deadline deadline);
+
+// Collects frames from a socket as bytes arrive.
+class FrameReader {
+ public:
+  // Frames longer than this are refused as foreign (WireError).
+  explicit FrameReader(std::size_t longest) : longest_(longest) {}
+  void allow(std::size_t longest) { longest_ = longest; }
+
+  // Reads what is there without waiting, at most the longest frame. False at the end of the stream.
+  bool fill(const Socket& socket);
+  // The next whole frame, if one has arrived. Valid until the next fill().
+  std::optional<Bytes> next();
+
+ private:
+  std::size_t longest_;
+  Payload buffer_;
+  std::size_t begin_ = 0;  // of the first frame not yet handed out
+};
+
+// Waits for the next frame. Empty if the deadline passes; WireError at the end of the stream.
+std::optional<Bytes> read_frame(const Socket& socket, FrameReader& reader, Deadline deadline);
+
+// True as soon as the socket has bytes or its end to report.
+bool wait_readable(const Socket& socket, Deadline deadline);
+
+}  // namespace thinwire::rendezvous

@@ -1,0 +1,243 @@
+// Local Asynchronous SGD (Avidor and Tal Israel, arXiv 2203.13085): every worker trains at its own
+// speed, while a task in the background averages snapshots of all models, exactly, by all-reduce.
+// docs/asynchronous.md tells how the two fit together.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/spec.h"
+#include "kernel/finite.h"
+#include "strategy/averaging/merge_ledger.h"
+#include "strategy/common/consensus.h"
+#include "strategy/common/phase_time.h"
+#include "strategy/common/progress_rounds.h"
+#include "strategy/common/state.h"
+#include "strategy/common/step_clock.h"
+#include "thinwire/collective.h"
+
+namespace thinwire::strategy {
+namespace {
+
+constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint64_t kAuto = 0;
+constexpr std::uint64_t kShortestBound = 16;  // steps, when it is automatic
+// Elements that are averaged at a time: large enough that latency does not matter, small beside
+// the model.
+constexpr std::size_t kPart = std::size_t{4} << 20;
+
+// The first steps are those of synchronous SGD, for models that have hardly learned do not average
+// well: an epoch or 500 steps, but no more than 2 % of the run, for they go at the sync_mode of the
+// slowest.
+std::uint64_t warm_up_steps(const RunOptions& run) {
+  std::uint64_t steps = std::min<std::uint64_t>(500, run.steps / 50);
+  if (run.steps_per_epoch > 0) {
+    steps = std::min(steps, static_cast<std::uint64_t>(run.steps_per_epoch));
+  }
+  return steps;
+}
+
+class LaSgd final : public Strategy {
+ public:
+  LaSgd(std::uint64_t period, std::uint64_t bound)
+      : asked_period_(period),
+        asked_bound_(bound),
+        rounds_([this](Transport& lane) { average(lane); }) {}
+
+  void begin(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    warm_up_ = warm_up_steps(context.run);
+    last_merge_ = context.step;
+    ledger_.begin(context.model.params);
+    numel_ = context.model.params.size();
+    rounds_.open(context.wire, context.run.samples);
+    clock_.leave(context.wire.now());
+  }
+
+  void after_backward(StepContext& context) override {
+    clock_.enter(context.wire.now());
+    if (context.wire.size() == 1 || context.step >= warm_up_) {
+      timed_codec(context, [&] { context.skip = !kernel::all_finite(context.model.grads); });
+    } else {
+      timed_wire(context,
+                 [&] { context.skip = !allreduce_mean(context.wire, context.model.grads); });
+    }
+    clock_.leave(context.wire.now());
+  }
+
+  void after_step(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    clock_.enter(context.wire.now());
+    const Seconds duration = clock_.take();
+    if (context.step < warm_up_) {
+      warm_up_step(context);
+    } else {
+      free_step(context, duration);
+    }
+    clock_.leave(context.wire.now());
+  }
+
+  void quiesce(StepContext&) override {
+    rounds_.stop();
+    remember_samples();
+  }
+
+  void end(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    rounds_.stop();
+    remember_samples();
+    ledger_.merge(context.model.params);
+    agree_on_mean(context);
+  }
+
+  SyncMode sync_mode() const override { return SyncMode::asynchronous; }
+  std::uint64_t global_samples() const override {
+    return std::max(global_samples_, rounds_.global_samples());
+  }
+
+  std::vector<Metric> metrics() const override {
+    const auto rounds = static_cast<double>(rounds_.completed());
+    return {{"rounds", rounds},
+            {"overlap_steps", static_cast<double>(rounds_.overlapped_steps()), rounds},
+            {"blocked", blocked_.count()},
+            {"blocked_steps", static_cast<double>(blocked_steps_)},
+            {"period", static_cast<double>(period())}};
+  }
+
+  void save(Payload& out) const override {
+    base::ByteWriter writer(out);
+    writer.put(kStateVersion);
+    writer.put(samples_);
+    writer.put(global_samples_);
+    put_floats(writer, ledger_.pending());
+  }
+
+  void load(Bytes in) override {
+    base::ByteReader reader(in, "the state of lasgd");
+    if (const auto version = reader.get<std::uint32_t>(); version != kStateVersion) {
+      throw WireError(fmt::format("the state of lasgd has version {}, this build reads {}", version,
+                                  kStateVersion));
+    }
+    samples_ = reader.get<std::uint64_t>();
+    global_samples_ = reader.get<std::uint64_t>();
+    ledger_.restore(get_floats(reader));
+    reader.expect_end();
+  }
+
+ private:
+  // Own steps between snapshots: enough to hide the whole all-reduce.
+  std::uint64_t period() const {
+    if (asked_period_ != kAuto) return asked_period_;
+    const double step = rounds_.step_time().count(), work = rounds_.work_time().count();
+    if (step <= 0 || work <= step) return 1;
+    const auto hidden = static_cast<std::uint64_t>(std::min(std::ceil(work / step), 1e6));
+    // No longer than workers go on without a merge: they would wait for a round that nobody begins.
+    return asked_bound_ != kAuto ? std::min(hidden, asked_bound_) : hidden;
+  }
+  // Own steps without a merge after which this worker waits for one.
+  std::uint64_t bound() const {
+    return asked_bound_ != kAuto ? asked_bound_ : std::max(kShortestBound, 4 * period());
+  }
+
+  void warm_up_step(StepContext& context) {
+    std::uint64_t samples = context.samples;
+    timed_wire(context, [&] { allreduce_sum(context.wire, std::span(&samples, 1)); });
+    samples_ += context.samples;
+    global_samples_ += samples;
+    last_merge_ = context.step;
+    ledger_.merge(context.model.params);
+  }
+
+  void free_step(StepContext& context, Seconds duration) {
+    if (!rounds_.started()) rounds_.start(samples_, global_samples_);
+    rounds_.set_period(period());
+    rounds_.stepped(duration, context.samples);
+    bool merged = false;
+    timed_codec(context, [&] {
+      if (!kernel::all_finite(context.model.params)) rounds_.report_not_finite();
+      merged = ledger_.merge(context.model.params);
+    });
+    if (merged) last_merge_ = context.step;
+    const bool overdue = context.step - last_merge_ >= bound();
+    if (overdue && !rounds_.target_reached()) await_merge(context);
+  }
+
+  void await_merge(StepContext& context) {
+    const Seconds start = context.wire.now();
+    bool merged = false;
+    while (!merged && !rounds_.target_reached()) {
+      context.wire.sleep(rounds_.poll_interval());
+      rounds_.rethrow_failure();
+      merged = ledger_.merge(context.model.params);
+    }
+    last_merge_ = context.step;
+    const Seconds waited = context.wire.now() - start;
+    context.stats.wait += waited;
+    blocked_ += waited;
+    ++blocked_steps_;
+  }
+
+  void remember_samples() {
+    samples_ = std::max(samples_, rounds_.samples());
+    global_samples_ = global_samples();
+  }
+
+  // One round, in the background.
+  void average(Transport& lane) {
+    // Where a byte stands for several, as many parts as the whole model has.
+    const auto part = static_cast<std::size_t>(
+        std::max(1.0, static_cast<double>(kPart) / lane.runtime().payload_scale()));
+    for (std::size_t begin = 0; begin < numel_; begin += part) {
+      snapshot_.resize(std::min(part, numel_ - begin));
+      ledger_.snapshot(begin, snapshot_);
+      mean_ = snapshot_;
+      if (!allreduce_mean(lane, mean_)) {
+        throw Error(
+            "the mean of all models is not finite: training diverged; a smaller learning "
+            "rate or a warm-up may help");
+      }
+      ledger_.add(begin, mean_, snapshot_);
+    }
+    ledger_.complete_round();
+  }
+
+  const std::uint64_t asked_period_, asked_bound_;
+  std::uint64_t warm_up_ = 0;
+  std::uint64_t last_merge_ = 0;                    // the step at whose end it was
+  std::uint64_t samples_ = 0, global_samples_ = 0;  // while no rounds are going on
+  Seconds blocked_{0};
+  std::uint64_t blocked_steps_ = 0;
+  StepClock clock_;
+  MergeLedger ledger_;
+  std::size_t numel_ = 0;
+  std::vector<float> snapshot_, mean_;  // of the rounds
+  ProgressRounds rounds_;               // last: its task uses the members above
+};
+
+std::uint64_t steps_or_auto(base::Spec& spec, std::string_view key) {
+  constexpr std::uint64_t kMost = 1'000'000;
+  const std::string text = spec.text(key, "auto", "auto, 1 ... 1000000");
+  if (text == "auto") return kAuto;
+  std::uint64_t steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  if (error == std::errc{} && end == text.data() + text.size() && steps >= 1 && steps <= kMost) {
+    return steps;
+  }
+  throw ConfigError(fmt::format("lasgd: {}={}: auto or a number of steps from 1 to {} is needed",
+                                key, text, kMost));
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_lasgd(base::Spec& spec) {
+  const std::uint64_t period = steps_or_auto(spec, "period"), bound = steps_or_auto(spec, "max");
+  if (bound != kAuto && bound < period) {
+    throw ConfigError(fmt::format(
+        "lasgd: max={} is below period={}: workers would wait for rounds that nobody has begun",
+        bound, period));
+  }
+  return std::make_unique<LaSgd>(period, bound);
+}
+
+}  // namespace thinwire::strategy

@@ -1,0 +1,52 @@
+#include "strategy/averaging/merge_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "strategy/common/state.h"
+
+namespace thinwire::strategy {
+
+void MergeLedger::begin(Floats params) {
+  const std::lock_guard lock(mutex_);
+  prepare(pending_, params.size(), "pending sum");
+  any_ = true;  // restored, perhaps
+  view_.assign(params.begin(), params.end());
+  for (std::size_t i = 0; i < view_.size(); ++i) view_[i] += pending_[i];
+}
+
+bool MergeLedger::merge(MutFloats params) {
+  const std::lock_guard lock(mutex_);
+  if (any_) {
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      view_[i] = params[i] += pending_[i];
+      pending_[i] = 0;
+    }
+  } else {
+    std::ranges::copy(params, view_.begin());
+  }
+  any_ = false;
+  return std::exchange(completed_, false);
+}
+
+void MergeLedger::snapshot(std::size_t begin, MutFloats out) const {
+  const std::lock_guard lock(mutex_);
+  std::copy_n(view_.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+}
+
+void MergeLedger::add(std::size_t begin, Floats result, Floats snapshot) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const float change = result[i] - snapshot[i];
+    pending_[begin + i] += change;
+    view_[begin + i] += change;
+  }
+  any_ = true;
+}
+
+void MergeLedger::complete_round() {
+  const std::lock_guard lock(mutex_);
+  completed_ = true;
+}
+
+}  // namespace thinwire::strategy

@@ -1,0 +1,48 @@
+#include "strategy/common/consensus.h"
+#include "kernel/finite.h"
+
+#include <cmath>
+
+#include "strategy/common/phase_time.h"
+#include "thinwire/collective.h"
+
+namespace thinwire::strategy {
+namespace {
+
+// Of one value per rank, added in rank order, so that all ranks round alike.
+double sum_over_ranks(Transport& wire, double mine) {
+  std::vector<double> all(static_cast<std::size_t>(wire.size()));
+  allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  double sum = 0;
+  for (const double each : all) sum += each;
+  return sum;
+}
+
+double distance(Transport& wire, Floats before, Floats mean) {
+  double apart = 0, length = 0;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    const double at = mean[i], gap = static_cast<double>(before[i]) - at;
+    apart += gap * gap;
+    length += at * at;
+  }
+  apart = std::sqrt(sum_over_ranks(wire, apart) / wire.size());
+  return apart == 0 ? 0 : apart / std::sqrt(length);
+}
+
+}  // namespace
+
+void agree_on_mean(StepContext& context, double weight) {
+  Transport& wire = context.wire;
+  const MutFloats params = context.model.params;
+  if (wire.size() == 1) return;
+  const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.wire);
+  const std::vector<float> before(params.begin(), params.end());
+  const double share = weight / sum_over_ranks(wire, weight);
+  for (float& value : params) value = static_cast<float>(share * value);
+  allreduce_sum(wire, params);
+  if (!kernel::all_finite(params))
+    throw Error("the mean of all models is not finite: training diverged");
+  context.stats.consensus_distance = distance(wire, before, params);
+}
+
+}  // namespace thinwire::strategy

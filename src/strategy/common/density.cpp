@@ -1,0 +1,70 @@
+#include "strategy/common/density.h"
+#include "base/spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "thinwire/error.h"
+
+namespace thinwire::strategy {
+namespace {
+
+constexpr double kStart = 0.25;
+constexpr double kEpochs = 4;
+constexpr double kShareOfRun = 0.05;
+constexpr double kLowest = 1e-7;
+
+double parse_density(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= kLowest) ||
+      value > 1) {
+    throw ConfigError(fmt::format(
+        "warmup: '{}' is no density; allowed: auto, none, or one density of {} ... 1 per epoch, as "
+        "in 0.25+0.0625+0.015625+0.004",
+        text, kLowest));
+  }
+  return value;
+}
+
+}  // namespace
+
+DensitySchedule DensitySchedule::read(base::Spec& spec, double fallback) {
+  DensitySchedule plan;
+  plan.target_ = spec.number("density", fallback, kLowest, 1);
+  const std::string text = spec.text("warmup", "auto", "auto, none, or a density per epoch: a+b+c");
+  if (text == "none") plan.warmup_ = Warmup::none;
+  if (text == "auto" || text == "none") return plan;
+  plan.warmup_ = Warmup::list;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('+', begin), text.size());
+    plan.list_.push_back(parse_density(std::string_view(text).substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return plan;
+}
+
+double DensitySchedule::at(std::uint64_t step, const RunOptions& run) const {
+  const auto now = static_cast<double>(step);
+  if (run.steps_per_epoch <= 0 || warmup_ == Warmup::none) return target_;
+  if (warmup_ == Warmup::list) {
+    const double epoch = now / run.steps_per_epoch;
+    return epoch < static_cast<double>(list_.size()) ? list_[static_cast<std::size_t>(epoch)]
+                                                     : target_;
+  }
+  const double length =
+      std::min(kEpochs * run.steps_per_epoch, kShareOfRun * static_cast<double>(run.steps));
+  if (now >= length || target_ >= kStart) return target_;
+  return kStart * std::pow(target_ / kStart, now / length);
+}
+
+std::size_t DensitySchedule::count(std::size_t n, std::uint64_t step, const RunOptions& run) const {
+  if (n == 0) return 0;
+  const auto wanted = static_cast<std::size_t>(at(step, run) * static_cast<double>(n));
+  return std::clamp<std::size_t>(wanted, 1, n);
+}
+
+}  // namespace thinwire::strategy

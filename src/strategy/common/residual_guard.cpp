@@ -1,0 +1,28 @@
+#include "strategy/common/residual_guard.h"
+
+#include <fmt/format.h>
+
+namespace thinwire::strategy {
+
+std::string ResidualGuard::observe(std::uint64_t step, double residual, double gradient,
+                                   double density) {
+  const auto window = static_cast<std::uint64_t>(1 / density) + 1;
+  if (step < window_start_ + window) return {};
+  window_start_ = step;
+  ++windows_;
+  const double ratio = gradient > 0 ? residual / gradient : 0;
+  const bool grew = ratio > kGrowth * last_ratio_ && residual > kGrowth * last_residual_;
+  growing_ = windows_ > 1 && grew ? growing_ + 1 : 0;
+  last_ratio_ = ratio;
+  last_residual_ = residual;
+  if (growing_ < kWindows || ratio < 2 * warned_) return {};
+  warned_ = ratio;
+  return fmt::format(
+      "step {}: what is held back has grown to {:.0f} times the gradient and keeps growing; the "
+      "run "
+      "may diverge. Raise density, lower the learning rate, give it a longer warmup, or, with "
+      "residual=absorb, use residual=return",
+      step, ratio);
+}
+
+}  // namespace thinwire::strategy

@@ -1,0 +1,216 @@
+// Gossip: every worker trains by itself and now and then tells one other worker about its model.
+// When, is up to how much the model has changed (Ho, Wu and Liu, "Adaptive communication for
+// distributed deep learning on commodity GPU cluster", CCGRID 2018), to a budget of messages, or to
+// a fixed period. docs/asynchronous.md has the rules.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/spec.h"
+#include "kernel/finite.h"
+#include "strategy/common/consensus.h"
+#include "strategy/common/phase_time.h"
+#include "strategy/common/progress_rounds.h"
+#include "strategy/common/state.h"
+#include "strategy/common/step_clock.h"
+#include "strategy/gossip/gossip_channel.h"
+#include "strategy/gossip/gossip_exchange.h"
+#include "strategy/gossip/gossip_peers.h"
+#include "strategy/gossip/gossip_trigger.h"
+#include "strategy/gossip/own_movement.h"
+
+namespace thinwire::strategy {
+namespace {
+
+constexpr std::uint32_t kStateVersion = 3;
+
+class Gossip final : public Strategy {
+ public:
+  Gossip(const GossipTrigger::Options& trigger, std::unique_ptr<GossipExchange> exchange,
+         PeerRule peers)
+      : trigger_(trigger),
+        peers_(peers),
+        exchange_(std::move(exchange)),
+        channel_([this](int from, const message::GossipMessage::Contents& contents,
+                        message::GossipMessage& message) {
+          exchange_->arrived(from, contents, message);
+        }) {}
+
+  void begin(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    const Floats params = context.model.params;
+    trigger_.begin(context.run);
+    movement_.begin(params);
+    exchange_->begin(params, context.wire.size());
+    rounds_.open(context.wire, context.run.samples);
+    channel_.open(context.wire, params.size());
+    clock_.leave(context.wire.now());
+  }
+
+  void after_backward(StepContext& context) override {
+    clock_.enter(context.wire.now());
+    timed_codec(context, [&] { context.skip = !kernel::all_finite(context.model.grads); });
+    clock_.leave(context.wire.now());
+  }
+
+  void after_step(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    clock_.enter(context.wire.now());
+    if (!channel_.receiving()) channel_.start_receiving();
+    if (!rounds_.started()) rounds_.start(samples_, global_samples_);
+    channel_.rethrow_failure();
+    rounds_.stepped(clock_.take(), context.samples);
+    ++steps_;
+    std::vector<OutgoingMessage> messages;
+    const bool idle = channel_.idle();
+    timed_codec(context, [&] { converse(context, idle, messages); });
+    if (!messages.empty()) dispatch(std::move(messages));
+    clock_.leave(context.wire.now());
+  }
+
+  void quiesce(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    rounds_.stop();
+    samples_ = std::max(samples_, rounds_.samples());
+    global_samples_ = global_samples();
+    // Requests arrive first, then the answers to them.
+    for (int pass = 0; pass < (exchange_->mutual() ? 2 : 1); ++pass) {
+      if (!channel_.receiving()) channel_.start_receiving();
+      channel_.drain();
+      std::vector<OutgoingMessage> answers;
+      if (exchange_->mutual()) attend(context.model, true, answers);
+      if (!answers.empty()) dispatch(std::move(answers));
+    }
+  }
+
+  void end(StepContext& context) override {
+    if (context.wire.size() == 1) return;
+    quiesce(context);
+    std::vector<OutgoingMessage> nothing;
+    attend(context.model, false, nothing);
+    agree_on_mean(context, exchange_->weight());
+  }
+
+  SyncMode sync_mode() const override { return SyncMode::asynchronous; }
+  std::uint64_t global_samples() const override {
+    return std::max(global_samples_, rounds_.global_samples());
+  }
+
+  std::vector<Metric> metrics() const override {
+    std::vector<Metric> out = {{"messages_per_worker_step", static_cast<double>(models_sent_),
+                                static_cast<double>(steps_)}};
+    trigger_.report(out);
+    out.push_back({"refused", static_cast<double>(refused_)});
+    out.push_back({"blocks_out_of_range", static_cast<double>(blocks_out_of_range_),
+                   static_cast<double>(coded_blocks_)});
+    return out;
+  }
+
+  void save(Payload& out) const override {
+    base::ByteWriter writer(out);
+    writer.put(kStateVersion);
+    for (const std::uint64_t number : {samples_, global_samples_, turn_}) writer.put(number);
+    trigger_.save(writer);
+    put_floats(writer, movement_.moved());
+    exchange_->save(writer);
+  }
+
+  void load(Bytes in) override {
+    base::ByteReader reader(in, "the state of gossip");
+    if (const auto version = reader.get<std::uint32_t>(); version != kStateVersion) {
+      throw WireError(fmt::format("the state of gossip has version {}, this build reads {}",
+                                  version, kStateVersion));
+    }
+    for (std::uint64_t* number : {&samples_, &global_samples_, &turn_}) {
+      *number = reader.get<std::uint64_t>();
+    }
+    trigger_.load(reader);
+    movement_.restore(get_floats(reader));
+    exchange_->load(reader);
+    reader.expect_end();
+  }
+
+ private:
+  // Listens first, so that what is sent includes what was heard.
+  void converse(const StepContext& context, bool idle, std::vector<OutgoingMessage>& messages) {
+    const ModelView& model = context.model;
+    movement_.stepped(model.params);
+    if (!std::isfinite(movement_.length())) rounds_.report_not_finite();
+    attend(model, idle, messages);
+    bool begun = false;
+    if (trigger_.due(movement_, context.learning_rate)) {
+      const bool finite = kernel::all_finite(model.params);
+      if (!finite) rounds_.report_not_finite();
+      begun = finite && idle && messages.empty() && start(context, messages);
+    }
+    trigger_.sent(begun);
+  }
+
+  void attend(const ModelView& model, bool may_send, std::vector<OutgoingMessage>& messages) {
+    const GossipExchange::Attended attended = exchange_->attend(model.params, may_send, messages);
+    if (attended.merged) movement_.merged(model.params);
+    coded_blocks_ += attended.coded_blocks;
+    blocks_out_of_range_ += attended.blocks_out_of_range;
+    if (!attended.refused) return;
+    trigger_.failed();
+    ++refused_;
+  }
+
+  bool start(const StepContext& context, std::vector<OutgoingMessage>& messages) {
+    const int peer = gossip_peer(peers_, exchange_->mutual(), context.run.seed, turn_,
+                                 context.wire.rank(), context.wire.size());
+    if (!exchange_->start(peer, context.model.params, messages)) return false;
+    ++turn_;
+    movement_.merged(context.model.params);  // what a message in few bits took from it
+    movement_.sent();
+    return true;
+  }
+
+  void dispatch(std::vector<OutgoingMessage> messages) {
+    for (const OutgoingMessage& each : messages) models_sent_ += each.message->has_model() ? 1 : 0;
+    channel_.send(std::move(messages));
+  }
+
+  GossipTrigger trigger_;
+  PeerRule peers_;
+  OwnMovement movement_;
+  StepClock clock_;
+  std::uint64_t turn_ = 0;  // exchanges begun
+  std::uint64_t steps_ = 0, models_sent_ = 0, refused_ = 0;
+  std::uint64_t coded_blocks_ = 0, blocks_out_of_range_ = 0;
+  std::uint64_t samples_ = 0, global_samples_ = 0;  // while no rounds are going on
+  std::unique_ptr<GossipExchange> exchange_;
+  ProgressRounds rounds_;  // for the news alone
+  GossipChannel channel_;  // last: its tasks use the exchange
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_gossip(base::Spec& spec) {
+  static constexpr std::string_view kTriggers[] = {"change", "budget", "period"};
+  static constexpr std::string_view kExchanges[] = {"pushsum", "pair"};
+  static constexpr std::string_view kPeers[] = {"random", "ring", "exp"};
+  static constexpr std::string_view kBits[] = {"32", "8", "4"};
+  using Rule = GossipTrigger::Rule;
+  GossipTrigger::Options options;
+  const std::string rule = spec.choice("trigger", kTriggers);
+  options.rule = rule == "change" ? Rule::change : rule == "budget" ? Rule::budget : Rule::period;
+  options.kappa = spec.number("kappa", 5, 0, 1e9);
+  options.budget = spec.number("budget", 0.08, 1e-4, 1);
+  options.period = static_cast<std::uint64_t>(spec.integer("period", 1, 1, 1'000'000));
+  const bool pairs = spec.choice("exchange", kExchanges) == "pair";
+  const std::string peers = spec.choice("peers", kPeers);
+  const std::string bits = spec.choice("bits", kBits);
+  if (pairs && bits != "32") {
+    throw ConfigError(fmt::format(
+        "gossip: bits={} needs exchange=pushsum: models in pairs are exchanged in full", bits));
+  }
+  return std::make_unique<Gossip>(
+      options, pairs ? make_pair_swap() : make_push_sum(static_cast<unsigned>(std::stoul(bits))),
+      peers == "random" ? PeerRule::random
+      : peers == "ring" ? PeerRule::ring
+                        : PeerRule::exp);
+}
+
+}  // namespace thinwire::strategy

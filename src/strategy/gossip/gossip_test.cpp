@@ -1,0 +1,357 @@
+// Gossip as a whole, in simulated time.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/random.h"
+#include "testing/expect.h"
+#include "testing/model_run.h"
+
+namespace thinwire::strategy {
+namespace {
+
+const char* const kSpecs[] = {
+    "gossip:kappa=0",
+    "gossip:kappa=0,peers=ring",
+    "gossip:kappa=0,peers=exp",
+    "gossip:kappa=0,exchange=pair",
+    "gossip:kappa=0,exchange=pair,peers=ring",
+    "gossip:kappa=0,exchange=pair,peers=exp",
+    "gossip:trigger=period,period=3",
+    "gossip:trigger=budget,budget=0.3",
+    "gossip:kappa=0,bits=8",
+    "gossip:kappa=0,peers=exp,bits=4",
+};
+
+class Gossip : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  }
+};
+
+float apart(int rank, std::size_t element) {
+  return base::unit_float(
+      base::philox(3, static_cast<std::uint64_t>(rank), element, base::Purpose::test)[0]);
+}
+
+float noise(int rank, std::uint64_t step) {
+  const auto stream = static_cast<std::uint64_t>(rank);
+  return 0.1f * (base::unit_float(base::philox(5, stream, step, base::Purpose::test)[0]) - 0.5f);
+}
+
+// Different models that stand still: all that happens is gossip.
+test::ModelRun standing(const std::string& spec, int workers) {
+  test::ModelRun run;
+  run.spec = spec;
+  run.workers = workers;
+  run.start = apart;
+  run.network = Network{1e6, Seconds(1e-3)};
+  return run;
+}
+
+TEST_F(Gossip, EndsWithTheMeanOfAllModelsOnEveryRank) {
+  for (const char* spec : kSpecs) {
+    for (const int workers : {1, 2, 3, 4, 5, 8, 9}) {
+      const test::ModelRun run = standing(spec, workers);
+      const auto records = test::play(run);
+      EXPECT_TRUE(test::replicas_are_the_same(records)) << spec << ", " << workers;
+      for (std::size_t i = 0; i < run.numel; ++i) {
+        double mean = 0;
+        for (int rank = 0; rank < workers; ++rank)
+          mean += static_cast<double>(apart(rank, i)) / workers;
+        ASSERT_NEAR(records[0].params[i], mean, 1e-5) << spec << ", " << workers;
+      }
+    }
+  }
+}
+
+TEST_F(Gossip, BringsModelsTogether) {
+  for (const char* spec :
+       {kSpecs[0], kSpecs[2], kSpecs[3], kSpecs[4], kSpecs[5], kSpecs[6], kSpecs[8], kSpecs[9]}) {
+    test::ModelRun run = standing(spec, 8);
+    run.steps = 200;
+    EXPECT_LT(test::play(run)[0].stats.consensus_distance, 0.02) << spec;
+    run.steps = 1;
+    EXPECT_GT(test::play(run)[0].stats.consensus_distance, 0.2) << spec;
+  }
+}
+
+TEST_F(Gossip, LosesNoMovementUnderDelay) {
+  for (const char* spec : kSpecs) {
+    for (const double bandwidth : {0.0, 1e6, 2e4}) {  // 2e4: a message takes eight steps
+      test::ModelRun run;
+      run.spec = spec;
+      run.workers = 5;
+      run.steps = 60;
+      run.network = Network{bandwidth, Seconds(2e-3)};
+      run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+      run.seconds = [](int rank, std::uint64_t step) {
+        return 0.005 + 0.01 * std::abs(static_cast<double>(noise(rank, step + 1000))) + rank * 1e-3;
+      };
+      const auto records = test::play(run);
+      ASSERT_TRUE(test::replicas_are_the_same(records)) << spec;
+      if (std::string(spec).find("pair") == std::string::npos) continue;
+      double expected = 0.5;  // with pairs all models count the same
+      for (int rank = 0; rank < run.workers; ++rank) {
+        for (std::uint64_t step = 0; step < run.steps; ++step) {
+          expected += static_cast<double>(noise(rank, step)) / run.workers;
+        }
+      }
+      EXPECT_NEAR(records[0].params[7], expected, 1e-4) << spec << ", " << bandwidth;
+    }
+  }
+}
+
+// Each worker descends to the same point, with gradients of its own.
+TEST_F(Gossip, ConvergesInFewBitsAsInMany) {
+  test::ModelRun run;
+  run.numel = 600;
+  run.steps = 400;
+  run.start = apart;
+  run.network = Network{1e8, Seconds(1e-4)};
+  run.movement = [](int rank, std::uint64_t step, float now) {
+    const float rate = 0.1f * (1 - static_cast<float>(step) / 400);
+    return rate * (2 - now + 10 * noise(rank, step));
+  };
+  std::map<int, std::vector<test::ModelRecord>> records;
+  for (const int bits : {32, 8, 4}) {
+    run.spec = "gossip:trigger=period,period=2,peers=exp,bits=" + std::to_string(bits);
+    records[bits] = test::play(run);
+    EXPECT_TRUE(test::replicas_are_the_same(records[bits]));
+    EXPECT_LT(metric(records[bits], "blocks_out_of_range"), 0.01) << bits;
+    EXPECT_NEAR(records[bits][0].params[7], records[32][0].params[7], 0.01) << bits;
+    EXPECT_LT(records[bits][0].stats.consensus_distance, 0.02) << bits;
+  }
+  EXPECT_NEAR(records[32][0].params[7], 2, 0.1);
+}
+
+TEST(GossipBits, AreForPushSumAlone) {
+  const auto error =
+      test::must_throw<ConfigError>([] { make_strategy("gossip:exchange=pair,bits=4"); });
+  EXPECT_TRUE(test::has(error.what(), "bits=4 needs exchange=pushsum"));
+  EXPECT_NO_THROW(make_strategy("gossip:exchange=pair,bits=32"));
+  EXPECT_THROW(make_strategy("gossip:bits=5"), ConfigError);
+}
+
+TEST_F(Gossip, RepeatsBitForBit) {
+  test::ModelRun run;
+  run.spec = "gossip:kappa=3";
+  run.workers = 6;
+  run.steps = 150;
+  run.network = Network{1e5, Seconds(1e-3)};
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  const auto first = test::play(run), second = test::play(run);
+  EXPECT_EQ(first[0].params, second[0].params);
+  EXPECT_EQ(first[3].ended, second[3].ended);
+  EXPECT_EQ(metric(first, "fires"), metric(second, "fires"));
+}
+
+TEST_F(Gossip, KappaOfZeroIsGossipInEveryStep) {
+  test::ModelRun run;
+  run.spec = "gossip:kappa=0";
+  run.network = Network{1e8, Seconds(1e-4)};
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  test::ModelRun every = run;
+  every.spec = "gossip:trigger=period,period=1";
+  const auto adaptive = test::play(run), periodic = test::play(every);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(adaptive[rank].before_end, periodic[rank].before_end);
+  }
+  EXPECT_EQ(metric(adaptive, "messages_per_worker_step"), 1.0);
+  EXPECT_EQ(metric(adaptive, "interval_mean"), 1.0);
+}
+
+TEST_F(Gossip, AloneIsPlainSgd) {
+  for (const char* spec : kSpecs) {
+    test::ModelRun run;
+    run.spec = spec;
+    run.workers = 1;
+    run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+    float expected = 0.5f;
+    for (std::uint64_t step = 0; step < run.steps; ++step) expected += noise(0, step);
+    const auto records = test::play(run);
+    EXPECT_EQ(records[0].params[0], expected);
+    EXPECT_EQ(records[0].messages_sent, 0u);
+  }
+}
+
+TEST_F(Gossip, TellsLessTheLargerKappaIs) {
+  std::map<int, double> rates;
+  for (const int kappa : {2, 8, 32}) {
+    test::ModelRun run;
+    run.spec = "gossip:kappa=" + std::to_string(kappa);
+    run.steps = 600;
+    run.movement = [](int rank, std::uint64_t step, float) { return 0.01f + noise(rank, step); };
+    rates[kappa] = metric(test::play(run), "messages_per_worker_step");
+  }
+  EXPECT_GT(rates[2], 2 * rates[8]);
+  EXPECT_GT(rates[8], 2 * rates[32]);
+  EXPECT_GT(rates[32], 0);
+}
+
+TEST_F(Gossip, HoldsABudgetOfMessages) {
+  test::ModelRun run;
+  run.spec = "gossip:trigger=budget,budget=0.1";
+  run.steps = 3000;
+  run.movement = [](int rank, std::uint64_t step, float) { return 0.01f * noise(rank, step); };
+  EXPECT_NEAR(metric(test::play(run), "messages_per_worker_step"), 0.1, 0.015);
+}
+
+// A worker stands still for 5 s, in the middle of a step.
+TEST_F(Gossip, APausedWorkerStopsNobody) {
+  for (const char* spec : kSpecs) {
+    test::ModelRun run;
+    run.spec = spec;
+    run.steps = 100;
+    run.network = Network{1e7, Seconds(1e-4)};
+    run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+    run.seconds = [](int rank, std::uint64_t step) { return rank == 1 && step == 20 ? 5 : 0.01; };
+    const auto records = test::play(run);
+    EXPECT_NEAR(records[0].ended.back(), 1.0, 1e-6) << spec;
+    EXPECT_NEAR(records[1].ended.back(), 5.99, 1e-6) << spec;
+    EXPECT_TRUE(test::replicas_are_the_same(records)) << spec;
+  }
+}
+
+// Not only its training: one of its connections is silent.
+TEST_F(Gossip, AStalledConnectionStopsNobody) {
+  test::ModelRun run;
+  run.spec = "gossip:kappa=0";
+  run.steps = 100;
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  for (int operation = 10; operation < 40; operation += 7) {
+    run.fault = "stall:rank=1,at=" + std::to_string(operation) + ",seconds=5";
+    const auto records = test::play(run);
+    for (const test::ModelRecord& record : records) EXPECT_NEAR(record.ended.back(), 1.0, 1e-6);
+    EXPECT_TRUE(test::replicas_are_the_same(records));
+  }
+}
+
+TEST_F(Gossip, EndsWhenAllTogetherHaveDoneEnough) {
+  test::ModelRun run;
+  run.spec = "gossip:kappa=2";
+  run.steps = 100'000;
+  run.plan.samples = 1000;
+  run.samples_per_step = 2;
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  run.seconds = [](int rank, std::uint64_t) { return rank == 3 ? 0.05 : 0.01; };
+  const auto records = test::play(run);
+  std::uint64_t samples = 0;
+  for (const test::ModelRecord& record : records) {
+    samples += 2 * record.steps;
+    EXPECT_EQ(record.global_samples, records[0].global_samples);
+  }
+  EXPECT_GE(samples, 1000u);
+  EXPECT_LT(samples, 1100u);
+  EXPECT_NEAR(static_cast<double>(records[0].steps) / static_cast<double>(records[3].steps), 5,
+              0.5);
+  EXPECT_TRUE(test::replicas_are_the_same(records));
+}
+
+TEST_F(Gossip, GoesOnFromACheckpoint) {
+  for (const char* spec :
+       {"gossip:kappa=2", "gossip:kappa=0,exchange=pair", "gossip:kappa=0,bits=4"}) {
+    test::ModelRun run = standing(spec, 4);
+    run.steps = 25;
+    run.network = Network{2e4, Seconds(1e-3)};  // messages are on their way most of the time
+    run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+    std::vector<Payload> states(4);
+    std::vector<std::vector<float>> models(4);
+    test::play(run, [&](Strategy& strategy, StepContext& context) {
+      if (context.step != 14) return;
+      strategy.quiesce(context);
+      const auto rank = static_cast<std::size_t>(context.wire.rank());
+      strategy.save(states[rank]);
+      models[rank].assign(context.model.params.begin(), context.model.params.end());
+    });
+    JoinOptions options;
+    options.size = 4;
+    std::vector<std::vector<float>> ends(4);
+    run_workers("sim", options, [&](Transport& wire) {
+      const auto rank = static_cast<std::size_t>(wire.rank());
+      const auto strategy = make_strategy(spec);
+      strategy->load(states[rank]);
+      const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
+      std::vector<float> grads(run.numel);
+      Stats stats;
+      ends[rank] = models[rank];
+      StepContext context{15, {ends[rank], grads, layout}, wire, stats};
+      strategy->begin(context);
+      strategy->end(context);
+    });
+    // Nothing that was on its way is missing.
+    double expected = 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      expected += apart(rank, 3) / 4;
+      for (std::uint64_t step = 0; step < 15; ++step)
+        expected += static_cast<double>(noise(rank, step)) / 4;
+    }
+    for (const auto& end : ends) EXPECT_EQ(end, ends[0]);
+    const double tolerance = std::string(spec).find("pair") == std::string::npos ? 0.3 : 1e-4;
+    EXPECT_NEAR(ends[0][3], expected, tolerance) << spec;
+  }
+}
+
+TEST_F(Gossip, AModelThatIsNotFiniteEndsTheRunOnAllRanks) {
+  test::ModelRun run;
+  run.spec = "gossip:kappa=4";
+  run.steps = 300;
+  run.movement = [](int rank, std::uint64_t step, float) {
+    return rank == 2 && step == 30 ? std::numeric_limits<float>::quiet_NaN() : 0.01f;
+  };
+  try {
+    test::play(run);
+    ADD_FAILURE() << "not noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("1 of 4 workers"), std::string::npos) << error.what();
+  }
+}
+
+// On every engine of this process, a worker that fails takes its background tasks with it, and the
+// others learn of it.
+TEST(GossipFailure, EndsTheRunSoon) {
+  for (const char* engine : {"threads", "sim"}) {
+    if (!test::has_engine(engine)) continue;
+    for (const char* spec : {"gossip:kappa=0", "gossip:kappa=0,exchange=pair"}) {
+      test::ModelRun run;
+      run.spec = spec;
+      run.engine = engine;
+      run.steps = 1'000'000;
+      run.seconds = [](int, std::uint64_t) { return 1e-4; };
+      const Seconds start = system_runtime().now();
+      try {
+        test::play(run, [](Strategy&, StepContext& context) {
+          if (context.wire.rank() == 1 && context.step == 20) throw Error("planned");
+        });
+        ADD_FAILURE() << "went on";
+      } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "planned");
+      }
+      EXPECT_LT((system_runtime().now() - start).count(), 20) << engine << ", " << spec;
+    }
+  }
+}
+
+TEST(GossipThreads, MixesAndAgreesWithRealThreads) {
+  for (const char* spec : kSpecs) {
+    test::ModelRun run = standing(spec, 4);
+    run.engine = "threads";
+    run.network.reset();
+    run.numel = 5000;
+    run.steps = 150;
+    run.seconds = [](int rank, std::uint64_t) { return 1e-4 * (1 + rank); };
+    const auto records = test::play(run);
+    EXPECT_TRUE(test::replicas_are_the_same(records)) << spec;
+    double mean = 0;
+    for (int rank = 0; rank < 4; ++rank) mean += apart(rank, 3) / 4;
+    // Only what could not be read moves the mean, and only while models are far apart.
+    const bool all_read = metric(records, "blocks_out_of_range") == 0;
+    EXPECT_NEAR(records[0].params[3], mean, all_read ? 1e-5 : 0.1) << spec;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::strategy

@@ -1,0 +1,151 @@
+// grandk: what it draws, and that nothing is lost.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+
+#include "strategy/quantized/stratified_draw.h"
+#include "testing/quantized_run.h"
+#include "testing/ranks.h"
+#include "transport/backends.h"
+
+namespace thinwire::strategy {
+namespace {
+
+RC_GTEST_PROP(StratifiedDraw, TakesOneOfEachRunAndAllInTurn, ()) {
+  const auto numel = *rc::gen::inRange<std::size_t>(1, 3000);
+  const auto count = *rc::gen::inRange<std::size_t>(1, numel + 1);
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const StratifiedDraw draw(numel, count);
+  std::vector<std::uint32_t> places(count);
+  std::vector<int> seen(numel);
+  const std::size_t shortest = numel / count;
+  for (std::uint64_t step = 0; step < shortest; ++step) {
+    draw.at(seed, step, places);
+    RC_ASSERT(std::ranges::adjacent_find(places, std::greater_equal<>()) == places.end());
+    for (const std::uint32_t place : places) RC_ASSERT(++seen.at(place) == 1);
+  }
+}
+
+class GRandKGroups : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(All, GRandKGroups, testing::ValuesIn(test::kGroupSizes));
+
+TEST_P(GRandKGroups, AgreeAndLoseNothing) {
+  if (GetParam() == 1) return;
+  for (const std::string spec :
+       {"grandk:density=0.1", "grandk:density=0.1,scales=2+6", "grandk:density=0.03,bits=2"}) {
+    const test::StrategyRun run = test::matrix_run(spec, GetParam(), 70, 5);
+    const auto records = test::play(run);
+    for (const test::RankRecord& record : records) ASSERT_EQ(record.grads, records[0].grads);
+    for (std::size_t i = 0; i < run.numel; ++i) {
+      double contributed = 0, applied = 0, held = 0;
+      for (std::uint64_t step = 0; step < run.steps; ++step) {
+        for (int rank = 0; rank < run.workers; ++rank) contributed += run.gradient(rank, step, i);
+        applied += static_cast<double>(records[0].grads[step][i]) * run.workers;
+      }
+      for (const test::RankRecord& record : records) held += test::residual_of(record)[i];
+      ASSERT_NEAR(contributed, applied + held, 1e-5 * run.workers);
+    }
+  }
+}
+
+TEST(GRandK, ChangesTheDrawnElementsAlone) {
+  test::StrategyRun run = test::matrix_run("grandk:density=0.05", 2, 640, 3);
+  run.gradient = [](int, std::uint64_t, std::size_t) { return 1.0f; };
+  const auto records = test::play(run);
+  for (const auto& step : records[0].grads) {
+    const auto changed = std::ranges::count_if(step, [](float x) { return x != 0; });
+    EXPECT_EQ(changed, 3200);
+  }
+}
+
+// Three tensors, the one in the middle and the last small: those are exact, with momentum.
+TEST(GRandK, SmallTensorsAreThoseOfMomentumSgd) {
+  test::StrategyRun run = test::matrix_run("grandk:density=0.1", 3, 30, 4);
+  run.tensors = {{"w", 0, {20, 100}}, {"b", 2000, {37}}, {"v", 2037, {9, 100}}, {"c", 2937, {63}}};
+  run.plan.sgd = {0.9f, 0, false};
+  const auto records = test::play(run);
+  std::vector<float> velocity(run.numel);
+  for (std::uint64_t step = 0; step < run.steps; ++step) {
+    const test::Vectors in = test::gradients_of(run, step);
+    for (std::size_t i = 0; i < run.numel; ++i) {
+      if (i < 2000) continue;  // v has less than 1024 elements: small, too
+      float sum = in[0][i] + in[1][i] + in[2][i];
+      velocity[i] = 0.9f * velocity[i] + sum / 3;
+      ASSERT_NEAR(records[0].grads[step][i], velocity[i], 1e-5);
+    }
+  }
+  EXPECT_TRUE(std::ranges::all_of(Floats(test::residual_of(records[0])).subspan(2000),
+                                  [](float held) { return held == 0; }));
+}
+
+TEST(GRandK, AStepThatFailsLosesNothing) {
+  for (std::uint64_t at = 0; at < 40; ++at) {
+    transport::BackendOptions options;
+    options.size = 3;
+    options.fault = "fail:rank=1,at=" + std::to_string(at);
+    std::atomic<bool> failed = false;
+    const auto worker = [&](Transport& wire) {
+      const Layout layout{{{"w", 0, {20, 100}}, {"b", 2000, {30}}}, 2030};
+      std::vector<float> params(layout.numel), grads(layout.numel);
+      Stats stats;
+      const auto strategy = make_strategy("grandk:density=0.1,warmup=none");
+      StepContext context{0, {params, grads, layout}, wire, stats};
+      strategy->begin(context);
+      for (std::size_t i = 0; i < grads.size(); ++i)
+        grads[i] = test::grid_gradient(wire.rank(), 0, i);
+      try {
+        strategy->after_backward(context);
+      } catch (const Error&) {
+        test::RankRecord record;
+        strategy->save(record.state);
+        const std::vector<float> held = test::residual_of(record);
+        for (std::size_t i = 0; i < grads.size(); ++i) {
+          const float gradient = test::grid_gradient(wire.rank(), 0, i);
+          ASSERT_TRUE(held[i] == gradient || (held[i] == 0 && grads[i] == gradient)) << at;
+        }
+        failed = true;
+        throw;
+      }
+    };
+    try {
+      run_workers("threads", options, worker);
+    } catch (const Error&) {
+    }
+    if (!failed) return;  // the step has no more operations
+  }
+}
+
+TEST(GRandK, WithoutFeedbackIsRightOnAverage) {
+  constexpr std::uint64_t kSteps = 400;
+  test::StrategyRun run = test::matrix_run("grandk:density=0.2,bits=8,feedback=off", 2, 16, kSteps);
+  run.gradient = [](int rank, std::uint64_t, std::size_t i) {
+    return test::wide_gradient(rank, 0, i);
+  };
+  const auto records = test::play(run);
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    double average = 0;
+    for (const auto& step : records[0].grads) average += step[i] / static_cast<double>(kSteps);
+    // Each element comes in every fifth step, five times as large; what varies is its rounding.
+    ASSERT_NEAR(average, (run.gradient(0, 0, i) + run.gradient(1, 0, i)) / 2, 0.002);
+  }
+}
+
+TEST(GRandK, GoesOnFromACheckpointBitForBit) {
+  const test::StrategyRun run = test::matrix_run("grandk:density=0.1,warmup=none", 3, 70, 6);
+  test::StrategyRun first = run;
+  first.steps = 3;
+  const auto whole = test::play(run), half = test::play(first);
+  std::vector<Payload> states;
+  for (const test::RankRecord& record : half) states.push_back(record.state);
+  const auto rest = test::play(run, states.data(), 3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(rest[rank].state, whole[rank].state);
+    EXPECT_EQ(rest[rank].grads.back(), whole[rank].grads.back());
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::strategy

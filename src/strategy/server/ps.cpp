@@ -1,0 +1,258 @@
+// A parameter server with union-aware selection (Wang, Liu, Wu, ICNCC 2018): each worker pushes its
+// picks to a server, which adds them up and sends the sum back to all. What it sends is the union
+// of what was picked, up to P times as much as one worker picks: so workers prefer coordinates that
+// came back before, which the others know as well, or the server keeps the rest for later.
+// docs/server.md describes the rules.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/spec.h"
+#include "strategy/common/phase_time.h"
+#include "strategy/common/state.h"
+#include "strategy/server/shard_exchange.h"
+#include "strategy/server/union_selection.h"
+#include "strategy/sparse/pick_outcomes.h"
+#include "strategy/sparse/sparse_strategy.h"
+
+namespace thinwire::strategy {
+namespace {
+
+// Of so few coordinates per shard the union is hardly worth shrinking, and it costs accuracy.
+constexpr std::size_t kFewestPerShard = 100;
+constexpr double kRamp = 0.05;  // share of the run over which lambda grows
+constexpr int kMostServers = 4096;
+
+struct Servers {
+  int count = 1;
+  bool dedicated = false;  // the server is all that rank 0 does
+
+  static Servers read(base::Spec& spec) {
+    const std::string text = spec.text("servers", "1", "1 ... 4096, or dedicated");
+    if (text == "dedicated") return {1, true};
+    Servers out;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.count);
+    if (error != std::errc() || end != text.data() + text.size() || out.count < 1 ||
+        out.count > kMostServers) {
+      throw ConfigError(
+          fmt::format("ps: servers={} is not allowed; a number of ranks, 1 ... {}, or 'dedicated'",
+                      text, kMostServers));
+    }
+    return out;
+  }
+};
+
+// How many times k coordinates the servers send; 0: all.
+double read_keep(base::Spec& spec) {
+  const std::string text = spec.text("keep", "all", "all, or how many times k: 0.01 ... 1000");
+  if (text == "all") return 0;
+  double keep = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), keep);
+  if (error != std::errc() || end != text.data() + text.size() || !(keep >= 0.01) || keep > 1000) {
+    throw ConfigError(
+        fmt::format("ps: keep={} is not allowed; 'all', or a multiple of k, 0.01 ... 1000", text));
+  }
+  return keep;
+}
+
+SelectionRule read_rule(base::Spec& spec) {
+  static constexpr std::string_view kRules[] = {"hysteresis", "magnitude", "mask",
+                                                "frequency",  "age",       "leader"};
+  const std::string word = spec.choice("select", kRules);
+  return static_cast<SelectionRule>(std::ranges::find(kRules, word) - std::begin(kRules));
+}
+
+class ParameterServer final : public SparseStrategy {
+ public:
+  explicit ParameterServer(base::Spec& spec)
+      : SparseStrategy(spec, {.density = 0.01, .index = false, .small = false}),
+        memory_(read_rule(spec)) {
+    preference_.lambda = static_cast<float>(spec.number("lambda", 1, 0, 1000));
+    preference_.quota = spec.number("quota", 0.25, 0, 1);
+    keep_ = read_keep(spec);
+    servers_ = Servers::read(spec);
+  }
+
+  int first_worker(int ranks) const override { return servers_.dedicated && ranks > 1 ? 1 : 0; }
+
+  void begin(StepContext& context) override {
+    const int ranks = context.wire.size();
+    if (ranks > 1 && servers_.count > ranks) {
+      throw ConfigError(fmt::format("ps: servers={}, but there are only {} ranks to serve",
+                                    servers_.count, ranks));
+    }
+    SparseStrategy::begin(context);
+    if (ranks == 1) return;
+    memory_.begin(context.model.layout.numel, servers_.count);
+    exchange_.open(context.wire, memory_);
+    warn(context);
+  }
+
+  std::vector<Metric> metrics() const override {
+    std::vector<Metric> out = SparseStrategy::metrics();
+    const ShardExchange::Tally& tally = exchange_.tally();
+    // Per step, of all ranks together: so that one rank counts the steps.
+    const double steps = counts_ ? steps_ : 0;
+    out.push_back({"union_over_k", united_, picked_});
+    out.push_back({"overlap", repeated_, united_});
+    out.push_back({"bytes_up", tally.bytes_up, steps});
+    out.push_back({"bytes_down", tally.bytes_down, steps});
+    out.push_back({"server_seconds", exchange_.server_busy().count(), steps});
+    static constexpr std::string_view kForms[message::kShardForms] = {"rice", "bitmap", "relative",
+                                                                      "dense"};
+    for (std::size_t form = 0; form < message::kShardForms; ++form) {
+      double messages = 0;
+      for (const double each : tally.forms) messages += each;
+      out.push_back({std::string(kForms[form]), tally.forms[form], messages, "message_forms"});
+    }
+    return out;
+  }
+
+ private:
+  bool has_many(const Transport& wire, std::size_t k) const {
+    return wire.represented_bytes(k) >= kFewestPerShard * static_cast<std::size_t>(servers_.count);
+  }
+
+  // What was asked for and will not happen.
+  void warn(const StepContext& context) const {
+    if (context.wire.rank() != 0) return;
+    const std::size_t numel = context.model.layout.numel;
+    const auto k = static_cast<std::size_t>(density() * static_cast<double>(numel));
+    if (k < numel && is_dense_shorter(context.wire, numel, k)) {
+      context.warn(fmt::format(
+          "{} server(s) would send more to {} ranks than a dense all-reduce takes: every step is "
+          "dense. Use servers={}, a lower density, or keep=1",
+          servers_.count, context.wire.size(), context.wire.size()));
+    } else if (memory_.rule() != SelectionRule::magnitude && !has_many(context.wire, k)) {
+      context.warn(fmt::format(
+          "density {:g} of {} parameters is {} coordinates on {} shard(s): below {} per shard the "
+          "union is not shrunk, and workers select by magnitude alone. Raise density, or use fewer "
+          "servers",
+          density(), context.wire.represented_bytes(numel), context.wire.represented_bytes(k),
+          servers_.count, kFewestPerShard));
+    }
+  }
+
+  // Early in training the same coordinates are not yet worth preferring.
+  Preference preference_at(std::uint64_t step, const RunOptions& run) const {
+    Preference out = preference_;
+    const double ramp = kRamp * static_cast<double>(run.steps);
+    const double grown = ramp > 0 ? std::min(1.0, static_cast<double>(step) / ramp) : 1;
+    out.lambda *= static_cast<float>(grown);
+    return out;
+  }
+
+  void pick(const StepContext& context, const kernel::Accumulation& accumulation, std::size_t k,
+            Sparse& picks) override {
+    if (!has_many(context.wire, k)) return selection_.select_largest(accumulation, k, picks);
+    selection_.select(accumulation, k, memory_, preference_at(context.step, context.run),
+                      context.step, picks);
+  }
+
+  bool exchange(StepContext& context, std::size_t k) override {
+    ShardExchange::Plan plan;
+    plan.step = step_ = context.step;
+    plan.picked = k_ = k;
+    if (keep_ > 0) {
+      plan.kept = static_cast<std::size_t>(std::ceil(keep_ * static_cast<double>(k)));
+    }
+    const int ranks = context.wire.size();
+    workers_ = ranks - first_worker(ranks);
+    plan.first_worker = first_worker(ranks);
+    plan.values = format().values;
+    proposals_.clear();
+    if (memory_.rule() == SelectionRule::leader && has_many(context.wire, k)) {
+      const auto turn = static_cast<int>(step_ % static_cast<std::uint64_t>(workers_));
+      plan.proposer = plan.first_worker + turn;
+      if (plan.proposer == context.wire.rank()) {
+        timed_codec(context,
+                    [&] { selection_.propose(context.model.grads, residual(), k, proposals_); });
+      }
+    }
+    exchange_.run(context, plan, memory_, picks(), proposals_);
+    counts_ = context.wire.rank() == 0;
+    bool finite = true;
+    timed_codec(context, [&] { finite = apply(context.model.grads); });
+    return finite;
+  }
+
+  // The sums that came back become means.
+  bool apply(MutFloats gradients) const {
+    bool finite = true;
+    for (std::size_t shard = 0; shard < memory_.shards(); ++shard) {
+      const Sparse& sums = exchange_.aggregates()[shard].entries;
+      const MutFloats part = gradients.subspan(memory_.range(shard).begin);
+      for (std::size_t j = 0; j < sums.size(); ++j) {
+        const float mean = sums.values[j] / static_cast<float>(workers_);
+        part[sums.indices[j]] = mean;
+        finite = finite && std::isfinite(mean);
+      }
+    }
+    return finite;
+  }
+
+  void return_unapplied() override {
+    exchange_.commit();
+    for (const std::uint32_t index : picks().indices) sent(index);
+    count_selected(picks().indices);
+    ++steps_;
+    picked_ += static_cast<double>(k_);
+    for (std::size_t shard = 0; shard < memory_.shards(); ++shard) {
+      const std::size_t bytes = exchange_.push_messages()[shard].size();
+      if (bytes > 0) {  // none to the server on this rank
+        const std::size_t entries = exchange_.pushes()[shard].entries.size();
+        count_message(memory_.range(shard).size(), entries, bytes);
+      }
+      const auto& united = exchange_.aggregates()[shard].entries.indices;
+      united_ += static_cast<double>(united.size());
+      look_up(united, memory_.mask(shard), [&](std::size_t, bool found) { repeated_ += found; });
+    }
+    memory_.observe(step_, k_, exchange_.aggregates());
+  }
+
+  // The server of a shard sends its part of the union to everybody else. Picks that differ as much
+  // as they can make the largest union.
+  double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
+    const auto all = static_cast<double>(numel);
+    const double missed = std::pow(1 - static_cast<double>(k) / all, ranks - first_worker(ranks));
+    double united = all * (1 - missed);
+    if (keep_ > 0) united = std::min(united, keep_ * static_cast<double>(k));
+    const double down = message_bytes(numel, static_cast<std::size_t>(united)) * (ranks - 1);
+    return message_bytes(numel, k) + down / servers_.count;
+  }
+  double applied(int workers) const override { return keep_ > 0 ? keep_ : workers; }
+
+  void save_exchange(base::ByteWriter& out) const override {
+    memory_.save(out);
+    put_floats(out, exchange_.server_residual());
+  }
+  void load_exchange(base::ByteReader& in) override {
+    memory_.load(in);
+    exchange_.load(get_floats(in));
+  }
+
+  UnionMemory memory_;
+  Preference preference_;
+  double keep_ = 0;
+  Servers servers_;
+  UnionSelection selection_;
+  ShardExchange exchange_;
+  // Of the step under way:
+  std::uint64_t step_ = 0;
+  std::size_t k_ = 0;
+  int workers_ = 1;
+  std::vector<std::uint32_t> proposals_;
+  // Of the run:
+  bool counts_ = false;  // whether this rank counts the steps
+  double steps_ = 0, united_ = 0, picked_ = 0, repeated_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_ps(base::Spec& spec) {
+  return std::make_unique<ParameterServer>(spec);
+}
+
+}  // namespace thinwire::strategy

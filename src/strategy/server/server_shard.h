@@ -1,0 +1,84 @@
+// The server of one shard: adds up what the workers push, in rank order, and sends all of them the
+// same aggregate.
+#pragma once
+
+#include <memory>
+
+#include "kernel/topk.h"
+#include "message/shard_message.h"
+#include "strategy/common/scattered_sum.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire::strategy {
+
+inline constexpr Tag kPushTag{8};
+inline constexpr Tag kAggregateTag{9};
+
+// What a shard has to know about a step; the same on every rank.
+struct ShardRound {
+  message::ShardAddress address;
+  std::size_t picked = 0;    // entries that a worker pushes at most, to all shards together
+  std::size_t kept = 0;      // entries of the aggregate at most; the shard's length: all
+  std::size_t proposed = 0;  // indices that the proposer adds to its push at most
+  int proposer = kAnyRank;
+  int first_worker = 0;
+  std::span<const std::uint32_t> known;  // by workers and server; outlives the step
+
+  message::ShardAddress of(message::ShardKind kind) const;
+  message::ShardLimits push_limits() const;
+  message::ShardLimits aggregate_limits(int ranks) const;
+};
+
+// What is withheld, because only the largest entries are sent or because values are rounded, is the
+// server's residual and part of later sums. It changes for good by commit() alone, so that a step
+// that fails half-way loses nothing.
+class ServerShard {
+ public:
+  // Two handles that nobody else uses: pushes come through `in`, aggregates leave through `out`.
+  // The residual is as long as the shard.
+  ServerShard(std::unique_ptr<Transport> in, std::unique_ptr<Transport> out,
+              std::vector<float> residual)
+      : residual_(std::move(residual)),
+        sums_(residual_.size(), 0.0f),
+        in_(std::move(in)),
+        out_(std::move(out)) {}
+
+  // Serves one step; what the worker of this rank pushes is given, or null if it has none. Returns
+  // when all workers have the aggregate.
+  void serve(const ShardRound& round, const message::ShardContents* own, const RunOptions& run);
+  // The message, for the worker of this rank.
+  Bytes aggregate() const noexcept { return message_; }
+  message::ShardForm form() const noexcept { return form_; }
+
+  void commit() noexcept;
+  void roll_back() noexcept;
+
+  void set_timeout(Seconds timeout) {
+    in_->set_timeout(timeout);
+    out_->set_timeout(timeout);
+  }
+  Floats residual() const noexcept { return residual_; }
+  Seconds busy() const noexcept { return stats_.codec; }  // decoding, adding, encoding
+
+ private:
+  void add_pushes(StepContext& context, const ShardRound& round, const message::ShardContents* own);
+  void decode_push(int from, std::size_t bytes, const ShardRound& round);
+  void fold_in(const ShardRound& round);
+  void send_aggregate();
+
+  message::ShardCodec codec_;
+  std::vector<Payload> incoming_;  // by rank
+  std::vector<Pending> pending_;
+  std::vector<float> residual_, sums_, errors_;
+  ScatteredSum sum_;
+  kernel::TopK top_k_;
+  message::ShardContents pushed_, sent_;
+  Sparse touched_;  // elements that were pushed, with their residuals before
+  Sparse taken_;    // what was sent, before it was rounded
+  Payload message_;
+  message::ShardForm form_ = message::ShardForm::rice;
+  Stats stats_;
+  std::unique_ptr<Transport> in_, out_;  // last: messages on their way use the memory above
+};
+
+}  // namespace thinwire::strategy

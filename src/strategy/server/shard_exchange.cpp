@@ -1,0 +1,174 @@
+#include "strategy/server/shard_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "strategy/common/phase_time.h"
+#include "strategy/common/state.h"
+
+namespace thinwire::strategy {
+namespace {
+
+// Calls visit(shard, from, to) with where the indices of each shard are among `indices`, which
+// strictly increase.
+template <class Visit>
+void split(std::span<const std::uint32_t> indices, std::span<const ShardRound> rounds,
+           Visit visit) {
+  std::size_t from = 0, end = 0;
+  for (std::size_t shard = 0; shard < rounds.size(); ++shard) {
+    end += rounds[shard].address.numel;
+    const auto to = static_cast<std::size_t>(
+        std::ranges::lower_bound(indices.begin() + static_cast<std::ptrdiff_t>(from), indices.end(),
+                                 end) -
+        indices.begin());
+    visit(shard, from, to);
+    from = to;
+  }
+}
+
+}  // namespace
+
+// Pushes and aggregates have a lane each, of which the server holds one end and the worker beside
+// it the other: none of the two ever receives in place of the other.
+void ShardExchange::open(Transport& wire, const UnionMemory& memory) {
+  up_ = wire.lane();
+  down_ = wire.lane();
+  const std::size_t shards = memory.shards();
+  for (auto* buffers : {&outgoing_, &incoming_}) buffers->resize(shards);
+  for (auto* contents : {&pushes_, &aggregates_}) contents->resize(shards);
+  lengths_.resize(shards);
+  const auto rank = static_cast<std::size_t>(wire.rank());
+  const bool serves = rank < shards;
+  prepare(loaded_residual_, serves ? memory.range(rank).size() : 0, "server's residual");
+  if (serves) {
+    server_ = std::make_unique<ServerShard>(up_->clone_handle(), down_->clone_handle(),
+                                            std::move(loaded_residual_));
+    serving_ = std::make_unique<BackgroundWorker>(wire.runtime(), [this] { serve(); });
+  }
+}
+
+void ShardExchange::run(StepContext& context, const Plan& plan, const UnionMemory& memory,
+                        const Sparse& picks, std::span<const std::uint32_t> proposals) {
+  agree(plan, memory);
+  if (contributes()) timed_codec(context, [&] { encode_pushes(picks, proposals); });
+  for (Transport* lane : {up_.get(), down_.get()}) lane->set_timeout(context.wire.timeout());
+  if (server_) server_->set_timeout(context.wire.timeout());
+  run_ = context.run;
+  try {
+    if (serving_) serving_->start();
+    timed_wire(context, [&] {
+      talk(context.wire);
+      if (serving_) serving_->join();
+    });
+    timed_codec(context, [&] { decode_aggregates(context.wire); });
+  } catch (...) {
+    if (server_) {
+      serving_->wait();  // it ends by itself: all workers push before they wait for anything
+      server_->roll_back();
+    }
+    throw;
+  }
+}
+
+void ShardExchange::serve() {
+  const auto own = static_cast<std::size_t>(up_->rank());
+  server_->serve(rounds_[own], contributes() ? &pushes_[own] : nullptr, run_);
+}
+
+void ShardExchange::agree(const Plan& plan, const UnionMemory& memory) {
+  rounds_.clear();
+  const std::size_t numel = memory.range(memory.shards() - 1).end;
+  for (std::size_t shard = 0; shard < memory.shards(); ++shard) {
+    ShardRound round;
+    const std::size_t size = memory.range(shard).size();
+    round.address = {message::ShardKind::push, static_cast<std::uint32_t>(shard), size, plan.step,
+                     plan.values};
+    round.picked = plan.picked;
+    // Its share, rounded up.
+    round.kept = plan.kept >= numel ? size : (plan.kept * size + numel - 1) / numel;
+    round.proposed = plan.proposer == kAnyRank ? 0 : plan.picked;
+    round.proposer = plan.proposer;
+    round.first_worker = plan.first_worker;
+    round.known = memory.mask(shard);
+    rounds_.push_back(round);
+  }
+}
+
+void ShardExchange::encode_pushes(const Sparse& picks, std::span<const std::uint32_t> proposals) {
+  std::size_t begin = 0;  // of the shard
+  split(picks.indices, rounds_, [&](std::size_t shard, std::size_t from, std::size_t to) {
+    Sparse& entries = pushes_[shard].entries;
+    entries.clear();
+    entries.reserve(std::min(rounds_[shard].picked, rounds_[shard].address.numel));
+    for (std::size_t j = from; j < to; ++j) {
+      entries.push_back(static_cast<std::uint32_t>(picks.indices[j] - begin), picks.values[j]);
+    }
+    begin += rounds_[shard].address.numel;
+  });
+  begin = 0;
+  split(proposals, rounds_, [&](std::size_t shard, std::size_t from, std::size_t to) {
+    std::vector<std::uint32_t>& part = pushes_[shard].proposals;
+    part.clear();
+    for (std::size_t j = from; j < to; ++j) {
+      part.push_back(static_cast<std::uint32_t>(proposals[j] - begin));
+    }
+    begin += rounds_[shard].address.numel;
+  });
+  for (std::size_t shard = 0; shard < rounds_.size(); ++shard) {
+    if (static_cast<int>(shard) == up_->rank()) continue;
+    const ShardRound& round = rounds_[shard];
+    outgoing_[shard].clear();
+    outgoing_[shard].reserve(
+        message::shard_max_bytes(round.of(message::ShardKind::push), round.push_limits()));
+    const message::ShardForm form = codec_.encode(
+        pushes_[shard], round.of(message::ShardKind::push), round.known, outgoing_[shard]);
+    ++tally_.forms[static_cast<std::size_t>(form)];
+  }
+}
+
+// What the others need is under way before anything is waited for.
+void ShardExchange::talk(Transport& wire) {
+  receives_.clear();
+  sends_.clear();
+  for (int server = 0; server < static_cast<int>(rounds_.size()); ++server) {
+    if (server == wire.rank()) continue;
+    const auto shard = static_cast<std::size_t>(server);
+    const ShardRound& round = rounds_[shard];
+    incoming_[shard].resize(message::shard_max_bytes(round.of(message::ShardKind::aggregate),
+                                                     round.aggregate_limits(wire.size())));
+    receives_.push_back(down_->post_recv(server, kAggregateTag, incoming_[shard], Fit::at_most));
+    if (!contributes()) continue;
+    sends_.push_back(up_->post_send(server, kPushTag, outgoing_[shard]));
+    tally_.bytes_up += static_cast<double>(wire.represented_bytes(outgoing_[shard].size()));
+  }
+  for (const Pending& each : sends_) up_->wait(each);
+  for (const Pending& each : receives_) {
+    lengths_[static_cast<std::size_t>(each.peer)] = down_->wait(each).bytes;
+  }
+}
+
+void ShardExchange::decode_aggregates(const Transport& wire) {
+  for (std::size_t shard = 0; shard < rounds_.size(); ++shard) {
+    const bool own = static_cast<int>(shard) == wire.rank();
+    const Bytes message =
+        own ? server_->aggregate() : Bytes(incoming_[shard]).first(lengths_[shard]);
+    const ShardRound& round = rounds_[shard];
+    aggregates_[shard].entries.reserve(round.aggregate_limits(wire.size()).entries);
+    try {
+      codec_.decode(message, round.of(message::ShardKind::aggregate),
+                    round.aggregate_limits(wire.size()), round.known, aggregates_[shard]);
+    } catch (const WireError& error) {
+      const int server = static_cast<int>(shard);
+      throw WireError(fmt::format("rank {} got from the server on rank {} ({}) a {}", wire.rank(),
+                                  server, wire.host(server), error.what()));
+    }
+    if (!own) continue;
+    ++tally_.forms[static_cast<std::size_t>(server_->form())];
+    tally_.bytes_down +=
+        static_cast<double>(wire.represented_bytes(message.size())) * (wire.size() - 1);
+  }
+}
+
+}  // namespace thinwire::strategy

@@ -1,0 +1,178 @@
+#include "strategy/server/union_selection.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+#include "thinwire/error.h"
+
+namespace thinwire::strategy {
+namespace {
+
+constexpr std::size_t kNumel = 40;
+
+message::ShardContents came_back(std::vector<std::uint32_t> indices) {
+  message::ShardContents out;
+  for (const std::uint32_t index : indices) {
+    out.entries.push_back(index, 1 + static_cast<float>(index));
+  }
+  return out;
+}
+
+UnionMemory memory_of(SelectionRule rule, const std::vector<message::ShardContents>& aggregates,
+                      std::size_t k = 4) {
+  UnionMemory memory(rule);
+  memory.begin(kNumel, static_cast<int>(aggregates.size()));
+  memory.observe(0, k, aggregates);
+  return memory;
+}
+
+// A residual of 40 - i at every index i: the first are the largest.
+struct Worker {
+  Worker() : residual(kNumel), zeros(kNumel) {
+    for (std::size_t i = 0; i < kNumel; ++i) residual[i] = static_cast<float>(kNumel - i);
+  }
+  Sparse select(std::size_t k, const UnionMemory& memory, const Preference& preference = {},
+                std::uint64_t step = 1) {
+    Sparse out;
+    UnionSelection selection;
+    selection.select({.gradient = zeros, .residual = residual, .velocity = {}, .params = {}}, k,
+                     memory, preference, step, out);
+    return out;
+  }
+  std::vector<float> residual, zeros;
+};
+
+using Indices = std::vector<std::uint32_t>;
+
+TEST(UnionSelection, HysteresisCountsWhatCameBackMore) {
+  const auto memory = memory_of(SelectionRule::hysteresis, {came_back({15, 19, 21, 35})});
+  Worker worker;
+  // Twice 25 and twice 21 are more than 40; twice 19 is not.
+  EXPECT_EQ(worker.select(4, memory).indices, (Indices{0, 1, 15, 19}));
+  EXPECT_EQ(Worker().select(4, memory, {.lambda = 0}).indices, (Indices{0, 1, 2, 3}));
+  EXPECT_EQ(Worker().select(4, memory, {.lambda = 8}).indices, (Indices{15, 19, 21, 35}));
+  EXPECT_EQ(worker.residual[21], 19);  // what was only preferred is as it was
+  EXPECT_EQ(worker.residual[15], 0);
+}
+
+TEST(UnionSelection, MaskTakesTheStrongestAndAQuotaOfOthers) {
+  // The four largest of the aggregate, which are those of the highest indices here.
+  const auto memory = memory_of(SelectionRule::mask, {came_back({1, 5, 20, 25, 30, 35})});
+  EXPECT_EQ(Indices(memory.mask(0).begin(), memory.mask(0).end()), (Indices{20, 25, 30, 35}));
+  EXPECT_EQ(Worker().select(4, memory, {.quota = 0.25}).indices, (Indices{0, 20, 25, 30}));
+  EXPECT_EQ(Worker().select(4, memory, {.quota = 0.5}).indices, (Indices{0, 1, 20, 25}));
+  EXPECT_EQ(Worker().select(4, memory, {.quota = 1}).indices, (Indices{0, 1, 2, 3}));
+  EXPECT_EQ(Worker().select(4, memory, {.quota = 0}).indices, (Indices{20, 25, 30, 35}));
+}
+
+TEST(UnionSelection, LeaderTakesWhatWasProposed) {
+  message::ShardContents proposed;
+  proposed.proposals = {3, 9};
+  const auto memory = memory_of(SelectionRule::leader, {came_back({1, 2}), proposed});
+  EXPECT_EQ(Worker().select(4, memory).indices, (Indices{23, 29}));
+  EXPECT_EQ(Worker().select(1, memory).indices, (Indices{23}));  // if density has fallen
+}
+
+TEST(UnionSelection, FrequencyForgetsSlowly) {
+  UnionMemory memory(SelectionRule::frequency);
+  memory.begin(kNumel, 1);
+  const std::vector<message::ShardContents> often = {came_back({30})}, once = {came_back({35})};
+  for (std::uint64_t step = 0; step < 20; ++step) memory.observe(step, 4, often);
+  memory.observe(20, 4, once);
+  EXPECT_NEAR(memory.frequencies()[30], 0.9 * (1 - std::pow(0.9, 20)), 1e-5);
+  EXPECT_NEAR(memory.frequencies()[35], 0.1, 1e-6);
+  EXPECT_EQ(Worker().select(2, memory, {.lambda = 8}).indices, (Indices{0, 30}));
+}
+
+TEST(UnionSelection, AgeAddsToWhatHasNotComeBackForLong) {
+  UnionMemory memory(SelectionRule::age);
+  memory.begin(kNumel, 1);
+  std::vector<std::uint32_t> all_but_two(kNumel);
+  std::iota(all_but_two.begin(), all_but_two.end(), 0u);
+  std::erase(all_but_two, 2);
+  memory.observe(0, 4, std::vector<message::ShardContents>{came_back(all_but_two)});
+  memory.observe(60, 4, std::vector<message::ShardContents>{came_back({39})});
+  // 38 (1 + 0.004 50) is more than 39 and 40 with less than 50 steps.
+  EXPECT_EQ(Worker().select(1, memory, {.lambda = 0}, 3).indices, (Indices{0}));
+  EXPECT_EQ(Worker().select(1, memory, {.lambda = 0}, 61).indices, (Indices{0}));
+  EXPECT_EQ(Worker().select(1, memory, {.lambda = 50}, 61).indices, (Indices{39}));
+}
+
+TEST(UnionSelection, ProposesTheLargestAndTakesNothing) {
+  Worker worker;
+  UnionSelection selection;
+  Indices proposals;
+  const auto before = worker.residual;
+  selection.propose(worker.zeros, worker.residual, 3, proposals);
+  EXPECT_EQ(proposals, (Indices{0, 1, 2}));
+  EXPECT_EQ(worker.residual, before);
+}
+
+// Whatever the rule: at most k picks, each with what the residual held, and nothing else changed.
+RC_GTEST_PROP(UnionSelectionProperty, MovesPicksAndNothingElse, ()) {
+  const auto rule = static_cast<SelectionRule>(*rc::gen::inRange(0, 6));
+  const auto seed = *rc::gen::inRange<std::uint64_t>(0, 100'000);
+  const auto k = *rc::gen::inRange<std::size_t>(1, kNumel + 1);
+  UnionMemory memory(rule);
+  memory.begin(kNumel, *rc::gen::inRange(1, 4));
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    std::vector<message::ShardContents> aggregates(memory.shards());
+    for (std::size_t shard = 0; shard < memory.shards(); ++shard) {
+      for (std::uint32_t i = 0; i < memory.range(shard).size(); ++i) {
+        const auto random = base::philox(seed, step, 100 * shard + i, base::Purpose::test);
+        if (random[0] % 3 == 0) aggregates[shard].entries.push_back(i, base::unit_float(random[1]));
+        if (random[2] % 8 == 0) aggregates[shard].proposals.push_back(i);
+      }
+    }
+    memory.observe(step, k, aggregates);
+  }
+  Worker worker;
+  for (std::size_t i = 0; i < kNumel; ++i) {
+    const auto random = base::philox(seed, 9, i, base::Purpose::test);
+    worker.residual[i] = random[0] % 4 == 0 ? 0 : base::unit_float(random[1]) - 0.5f;
+  }
+  const auto before = worker.residual;
+  const Sparse picks =
+      worker.select(k, memory, {.lambda = 1.7f, .quota = *rc::gen::element(0.0, 0.3, 1.0)}, 3);
+  RC_ASSERT(picks.size() <= k);
+  RC_ASSERT(std::ranges::adjacent_find(picks.indices, std::greater_equal{}) == picks.indices.end());
+  auto after = worker.residual;
+  for (std::size_t j = 0; j < picks.size(); ++j) {
+    RC_ASSERT(after[picks.indices[j]] == 0);
+    after[picks.indices[j]] = picks.values[j];
+  }
+  RC_ASSERT(after == before);
+}
+
+TEST(UnionMemory, IsTheSameAfterACheckpointAndRefusesAnotherModel) {
+  for (int each = 0; each < 6; ++each) {
+    const auto rule = static_cast<SelectionRule>(each);
+    message::ShardContents first = came_back({1, 5, 9});
+    first.proposals = {2, 3};
+    const auto memory = memory_of(rule, {first, came_back({4})});
+    Payload state;
+    base::ByteWriter writer(state);
+    memory.save(writer);
+    const auto loaded = [&](std::size_t numel, int shards) {
+      UnionMemory out(rule);
+      base::ByteReader reader(state, "memory");
+      out.load(reader);
+      reader.expect_end();
+      out.begin(numel, shards);
+      return out;
+    };
+    Payload again;
+    base::ByteWriter rewriter(again);
+    loaded(kNumel, 2).save(rewriter);
+    EXPECT_EQ(again, state);
+    EXPECT_THROW(loaded(kNumel, 3), WireError);
+    EXPECT_THROW(loaded(3, 2), WireError);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::strategy

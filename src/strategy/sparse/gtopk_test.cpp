@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <bit>
+
+#include "message/sparse_message.h"
+#include "testing/expect.h"
+#include "testing/ranks.h"
+#include "testing/strategy_run.h"
+#include "tests/survivor.h"
+#include "thinwire/collective.h"
+#include "transport/backends.h"
+
+namespace thinwire::strategy {
+namespace {
+
+// The largest k of a dense vector; ties go to the lower index.
+std::vector<float> only_largest(std::vector<float> values, std::size_t k) {
+  std::vector<std::size_t> order(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return std::abs(values[a]) > std::abs(values[b]);
+  });
+  for (std::size_t j = k; j < order.size(); ++j) values[order[j]] = 0;
+  return values;
+}
+
+TEST(GTopK, OfTwoWorkersIsTheExactTopKOfTheSumOfTheirPicks) {
+  test::StrategyRun run;
+  run.spec = "gtopk:density=0.05,values=fp32";
+  run.steps = 1;
+  const auto records = test::play(run);
+  std::vector<float> sum(run.numel);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<float> gradient(run.numel);
+    for (std::size_t i = 0; i < run.numel; ++i) gradient[i] = test::grid_gradient(rank, 0, i);
+    const auto picked = only_largest(gradient, 50);
+    for (std::size_t i = 0; i < run.numel; ++i) sum[i] += picked[i];
+  }
+  auto expected = only_largest(sum, 50);
+  for (float& value : expected) value /= 2;
+  EXPECT_EQ(records[0].grads[0], expected);
+}
+
+TEST(GTopK, ChangesKCoordinatesHoweverManyWorkers) {
+  for (const int workers : {2, 5, 16, 33}) {
+    test::StrategyRun run;
+    run.spec = "gtopk:density=0.03";
+    run.workers = workers;
+    const auto records = test::play(run);
+    for (const auto& grads : records[0].grads) {
+      const auto zeros = std::count(grads.begin(), grads.end(), 0.0f);
+      EXPECT_LE(run.numel - static_cast<std::size_t>(zeros), 30u) << workers;
+    }
+  }
+}
+
+// Two ranks pick the same index; on its way one of the values is dropped, the other makes it.
+float contested(int rank, std::uint64_t, std::size_t element) {
+  if (element == 0) return rank == 0 ? 1.0f : rank == 2 ? 100.0f : 0.0f;
+  if (element == 1) return rank == 1 ? 50.0f : 0.0f;
+  return 0;
+}
+
+TEST(GTopK, ThePapersRuleLosesWhatWasDroppedOnTheWayAndSaysHowMuch) {
+  for (const char* shape : {"butterfly", "tree"}) {
+    test::StrategyRun run;
+    run.workers = 4;
+    run.numel = 10;
+    run.steps = 1;
+    run.gradient = contested;
+    run.spec = fmt::format("gtopk:density=0.1,values=fp32,residual=paper,shape={}", shape);
+    const auto paper = test::play(run);
+    EXPECT_EQ(paper[0].grads[0][0], 25);                     // 100 / 4: rank 2's
+    EXPECT_EQ(test::residual_of(paper[0])[0], 0) << shape;   // rank 0's 1 is gone
+    EXPECT_EQ(test::residual_of(paper[1])[1], 50) << shape;  // nobody brought index 1 to the end
+    EXPECT_DOUBLE_EQ(metric(paper, "mass_lost"), 1.0 / 151);
+
+    run.spec = fmt::format("gtopk:density=0.1,values=fp32,residual=return,shape={}", shape);
+    const auto returned = test::play(run);
+    EXPECT_EQ(returned[0].grads, paper[0].grads);
+    EXPECT_EQ(test::residual_of(returned[0])[0], 1) << shape;
+    EXPECT_EQ(test::residual_of(returned[1])[1], 50) << shape;
+    EXPECT_EQ(metric(returned, "mass_lost"), 0);
+  }
+}
+
+TEST(GTopK, AbsorbLeavesWhatWasDroppedWithThoseWhoMerged) {
+  test::StrategyRun run;
+  run.workers = 4;
+  run.numel = 10;
+  run.steps = 1;
+  run.gradient = contested;
+  run.spec = "gtopk:density=0.1,values=fp32,residual=absorb,shape=tree";
+  const auto records = test::play(run);
+  EXPECT_EQ(test::residual_of(records[0])[0], 1);   // by rank 0, who merged 0 and 1
+  EXPECT_EQ(test::residual_of(records[0])[1], 50);  // and, as the root, the halves
+  EXPECT_EQ(test::residual_of(records[1])[1], 0);
+}
+
+class GTopKGroups : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(All, GTopKGroups, testing::ValuesIn(test::kGroupSizes));
+
+// k log2 P coordinates; the pairs of a number that is no power of two send one message more, or
+// only one, and the bits that tell what became of the picks.
+TEST_P(GTopKGroups, SendTheBytesOfTheFormula) {
+  const int size = GetParam();
+  if (size == 1) return;
+  test::StrategyRun run;
+  run.workers = size;
+  run.numel = 4096;
+  run.steps = 1;
+  // Two per cent, all picks apart, so that every message has k entries.
+  run.spec = "gtopk:density=0.02,values=fp32,index=raw,residual=absorb";
+  const auto records = test::play(run);
+  run.spec = "gtopk:density=0.02,values=fp32,index=raw";
+  const auto returning = test::play(run);
+
+  const std::size_t k = 81;
+  const std::size_t message =
+      message::sparse_max_bytes({message::IndexCoding::raw, message::ValueCoding::fp32}, 4096, k);
+  const auto most = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  const auto rounds = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(most)));
+  for (int rank = 0; rank < size; ++rank) {
+    const bool paired = rank < 2 * (size - most);
+    const unsigned sends = !paired ? rounds : rank % 2 != 0 ? 1 : rounds + 1;
+    const std::uint64_t vote = allreduce_bytes(1, rank, size, Route::automatic, 4);
+    EXPECT_EQ(records[std::size_t(rank)].bytes_sent, sends * message + vote);
+    const std::size_t bits = paired && rank % 2 == 0 ? (k + 7) / 8 : 0;
+    EXPECT_EQ(returning[std::size_t(rank)].bytes_sent, sends * message + vote + bits);
+  }
+}
+
+// Rank 0 merges last in a tree, and for odd ranks: what it sends them nobody merges any more.
+TEST(GTopK, DamageIsSaidToBeOfWhoSentIt) {
+  const struct {
+    const char* shape;
+    int workers;
+  } kCases[] = {{"tree", 2}, {"tree", 4}, {"tree", 7}, {"butterfly", 3}};
+  for (const auto& [shape, workers] : kCases) {
+    std::atomic<int> refused{0};
+    for (int at = 0; at < 12; ++at) {
+      transport::BackendOptions options;
+      options.size = workers;
+      options.fault = fmt::format("corrupt:rank=0,at={}", at);
+      const auto worker = [&](Transport& wire) {
+        SurvivorRank rank(wire, fmt::format("gtopk:density=0.05,shape={}", shape));
+        try {
+          rank.step();
+        } catch (const WireError& error) {
+          EXPECT_TRUE(test::has(error.what(), fmt::format("rank {}: rank 0 (", wire.rank())));
+          ++refused;
+          throw;
+        }
+      };
+      try {
+        run_workers("threads", options, worker);
+      } catch (const Error&) {
+        // Of a vote, a flipped bit may go unnoticed.
+      }
+    }
+    EXPECT_GT(refused, 0) << shape << ", " << workers;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::strategy

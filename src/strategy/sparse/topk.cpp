@@ -1,0 +1,76 @@
+// Top-k S-SGD: the picks of every worker reach all others by all-gather, (P - 1) k coordinates, and
+// are added up in rank order. Nothing that was picked comes back.
+#include <cmath>
+
+#include "base/spec.h"
+#include "strategy/common/phase_time.h"
+#include "strategy/common/scattered_sum.h"
+#include "strategy/sparse/sparse_strategy.h"
+#include "thinwire/collective.h"
+#include "transport/name_sender.h"
+
+namespace thinwire::strategy {
+namespace {
+
+class TopKByAllGather final : public SparseStrategy {
+ public:
+  explicit TopKByAllGather(base::Spec& spec) : SparseStrategy(spec) {}
+
+ private:
+  bool exchange(StepContext& context, std::size_t k) override {
+    Transport& wire = context.wire;
+    const message::SparseAddress address{context.model.grads.size(), context.step};
+    const std::size_t longest = message::sparse_max_bytes(format(), address.numel, k);
+    message_.reserve(longest);
+    all_.reserve(longest * static_cast<std::size_t>(wire.size()));
+    theirs_.reserve(k);
+    timed_codec(context, [&] {
+      message_.clear();
+      encode(picks(), address, message_);
+    });
+    lengths_.resize(static_cast<std::size_t>(wire.size()));
+    timed_wire(context, [&] { allgather(wire, message_, all_, lengths_, longest); });
+    bool finite = true;
+    timed_codec(context, [&] {
+      sum_.begin(context.model.grads);
+      std::size_t at = 0;
+      for (int rank = 0; rank < wire.size(); ++rank) {
+        const std::size_t length = lengths_[static_cast<std::size_t>(rank)];
+        const Bytes message = Bytes(all_).subspan(at, length);
+        transport::name_sender(
+            wire, rank, [&] { message::decode_sparse(message, format(), address, k, theirs_); });
+        sum_.add(theirs_);
+        at += length;
+      }
+      const auto divisor = static_cast<float>(wire.size());
+      sum_.finish([&](std::size_t, float& value) {
+        value /= divisor;
+        finite = finite && std::isfinite(value);
+      });
+    });
+    return finite;
+  }
+
+  void return_unapplied() override {
+    count_selected(picks().indices);
+    for (const std::uint32_t index : picks().indices) sent(index);
+  }
+
+  double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
+    return message_bytes(numel, k) * (ranks - 1);
+  }
+  double applied(int workers) const override { return workers; }
+
+  Payload message_, all_;
+  std::vector<std::uint64_t> lengths_;
+  Sparse theirs_;
+  ScatteredSum sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_topk(base::Spec& spec) {
+  return std::make_unique<TopKByAllGather>(spec);
+}
+
+}  // namespace thinwire::strategy

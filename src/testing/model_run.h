@@ -1,0 +1,128 @@
+// For tests: strategies that exchange models, at work on several ranks, without a trainer. What
+// the optimizer would do is a function, and on the simulator a step takes as long as it is told.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thinwire/strategy.h"
+#include "transport/backends.h"
+
+namespace thinwire::test {
+
+struct ModelRun {
+  std::string spec = "gossip";
+  int workers = 4;
+  std::size_t numel = 50;
+  std::uint64_t steps = 40;  // of each worker, unless plan.samples ends the run before
+  RunOptions plan;
+  std::string engine = "sim";
+  std::optional<Network> network;
+  std::string fault;
+  // The models before the first step, what a step adds to one, and how long it takes.
+  std::function<float(int rank, std::size_t element)> start = [](int, std::size_t) { return 0.5f; };
+  std::function<float(int rank, std::uint64_t step, float now)> movement =
+      [](int, std::uint64_t, float) { return 0.0f; };
+  std::function<double(int rank, std::uint64_t step)> seconds = [](int, std::uint64_t) {
+    return 0.01;
+  };
+  std::function<double(std::uint64_t step)> learning_rate = [](std::uint64_t) { return 0.1; };
+  std::uint64_t samples_per_step = 1;
+};
+
+struct ModelRecord {
+  std::vector<float> before_end, params;
+  std::vector<double> ended;  // when each step did
+  std::vector<Metric> metrics;
+  Stats stats;
+  std::uint64_t steps = 0, messages_sent = 0, global_samples = 0;
+};
+
+// What one worker does. `at_step` may look at the strategy, or throw.
+using AtStep = std::function<void(Strategy&, StepContext&)>;
+
+inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& record,
+                        const AtStep& at_step = {}) {
+  const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
+  std::vector<float>& params = record.params;
+  std::vector<float> grads(run.numel);
+  if (params.empty()) {
+    for (std::size_t i = 0; i < run.numel; ++i) params.push_back(run.start(wire.rank(), i));
+  }
+  const auto strategy = make_strategy(run.spec);
+  StepContext context{0, {params, grads, layout}, wire, record.stats, false, run.plan, nullptr, 0,
+                      0};
+  strategy->begin(context);
+  const auto over = [&] {
+    const std::uint64_t target = run.plan.samples;
+    return context.step >= run.steps || (target > 0 && strategy->global_samples() >= target);
+  };
+  for (; !over(); ++context.step) {
+    wire.sleep(Seconds(run.seconds(wire.rank(), context.step)));
+    context.skip = false;
+    strategy->after_backward(context);
+    if (!context.skip) {
+      for (float& value : params) value += run.movement(wire.rank(), context.step, value);
+    }
+    context.samples = run.samples_per_step;
+    context.learning_rate = run.learning_rate(context.step);
+    strategy->after_step(context);
+    record.ended.push_back(wire.now().count());
+    if (at_step) at_step(*strategy, context);
+  }
+  record.before_end = params;
+  record.steps = context.step;
+  record.global_samples = strategy->global_samples();
+  strategy->end(context);
+  record.metrics = strategy->metrics();
+  record.messages_sent = wire.traffic().messages_sent;
+}
+
+inline std::vector<ModelRecord> play(const ModelRun& run, const AtStep& at_step = {}) {
+  std::vector<ModelRecord> records(static_cast<std::size_t>(run.workers));
+  transport::BackendOptions options;
+  options.size = run.workers;
+  options.network = run.network;
+  options.fault = run.fault;
+  run_workers(run.engine, options, [&](Transport& wire) {
+    train_model(run, wire, records[static_cast<std::size_t>(wire.rank())], at_step);
+  });
+  return records;
+}
+
+// The mean over the ranks of one element, before the models were made the same.
+inline double mean_of(const std::vector<ModelRecord>& records, std::size_t element) {
+  double sum = 0;
+  for (const ModelRecord& record : records) sum += record.before_end[element];
+  return sum / static_cast<double>(records.size());
+}
+
+// The metric of that name over all ranks.
+inline double metric(const std::vector<ModelRecord>& records, std::string_view name) {
+  double amount = 0, of = 0;
+  for (const ModelRecord& record : records) {
+    for (const Metric& each : record.metrics) {
+      if (each.name == name) amount += each.amount, of += each.of;
+    }
+  }
+  return of == 0 ? 0 : amount / of;
+}
+
+inline bool replicas_are_the_same(const std::vector<ModelRecord>& records) {
+  for (const ModelRecord& record : records) {
+    if (record.params != records[0].params) return false;
+  }
+  return true;
+}
+
+inline bool has_engine(std::string_view name) {
+  for (const TransportBackend& engine : transport_backends()) {
+    if (engine.name == name) return true;
+  }
+  return false;
+}
+
+}  // namespace thinwire::test

@@ -1,0 +1,72 @@
+// A group that comes together at a port of its own: shared by the tests of joining and of who may
+// join.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "base/bytes.h"
+#include "rendezvous/membership.h"
+#include "rendezvous/server.h"
+
+namespace thinwire::test {
+
+inline const std::string kToken = "a token of this test, long enough";
+
+// The first rank may inherit the listening socket.
+class Rendezvous : public testing::Test {
+ protected:
+  Rendezvous()
+      : listener_(rendezvous::listen_at("127.0.0.1", 0)), port_(rendezvous::port_of(listener_)) {}
+
+  JoinOptions options(int rank, int size) {
+    JoinOptions out;
+    out.rank = rank;
+    out.size = size;
+    out.master_port = port_;
+    out.join_timeout = Seconds(5);
+    if (rank == 0) out.master_socket = listener_.release();
+    return out;
+  }
+
+  using Joining = std::future<std::unique_ptr<rendezvous::Membership>>;
+  static Joining join(const JoinOptions& options) {
+    return std::async(std::launch::async,
+                      [=] { return std::make_unique<rendezvous::Membership>(options); });
+  }
+  std::vector<std::unique_ptr<rendezvous::Membership>> join_all(int size) {
+    std::vector<Joining> joining;
+    for (int rank = 0; rank < size; ++rank) joining.push_back(join(options(rank, size)));
+    std::vector<std::unique_ptr<rendezvous::Membership>> members;
+    for (auto& member : joining) members.push_back(member.get());
+    return members;
+  }
+
+  // The words with which joining fails.
+  static std::string refusal(Joining joining) {
+    try {
+      joining.get();
+    } catch (const TransportError& error) {
+      EXPECT_EQ(error.kind(), TransportError::Kind::join);
+      return error.what();
+    }
+    return "no error";
+  }
+
+  rendezvous::Socket listener_;
+  std::uint16_t port_;
+};
+
+// The first message of a worker of that version.
+inline Payload hello(std::uint16_t version, const rendezvous::Nonce& nonce) {
+  Payload out;
+  base::ByteWriter writer(out);
+  writer.put(static_cast<std::uint8_t>(rendezvous::RendezvousMessage::hello));
+  writer.put(rendezvous::kMeetingMagic);
+  writer.put(version);
+  writer.put(Bytes(nonce));
+  return out;
+}
+
+}  // namespace thinwire::test

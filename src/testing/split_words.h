@@ -1,0 +1,16 @@
+// A command line, put together by +.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace thinwire::test {
+
+using Words = std::vector<std::string>;
+
+inline Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+}  // namespace thinwire::test

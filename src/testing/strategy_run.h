@@ -1,0 +1,165 @@
+// For tests: a strategy at work on several ranks, without a trainer.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "strategy/common/state.h"
+#include "thinwire/collective.h"
+#include "thinwire/launch.h"
+#include "thinwire/strategy.h"
+
+namespace thinwire::test {
+
+// Multiples of 2^-8 below 8 in magnitude, a few of them large: their sums over ranks and steps are
+// exact in a float, and their roundings to bf16 are not.
+inline float grid_gradient(int rank, std::uint64_t step, std::size_t element) {
+  const auto stream = step << 16 | static_cast<std::uint64_t>(rank);
+  const auto block = base::philox(11, stream, element, base::Purpose::test);
+  const auto size = static_cast<std::int32_t>(block[0] >> 21);  // 11 bits
+  const std::int32_t scaled = block[1] % 16 == 0 ? size : size / 16;
+  return static_cast<float>(block[2] % 2 == 0 ? scaled : -scaled) * 0x1.0p-8f;
+}
+
+struct StrategyRun {
+  std::string spec = "topk";
+  int workers = 2;
+  std::size_t numel = 1000;
+  std::uint64_t steps = 3;
+  RunOptions plan;
+  std::function<float(int rank, std::uint64_t step, std::size_t element)> gradient = grid_gradient;
+  std::vector<std::size_t> shape;   // of the only tensor; empty: one dimension
+  std::vector<TensorSlot> tensors;  // or several
+};
+
+struct RankRecord {
+  std::vector<std::vector<float>> grads;  // after each step
+  std::vector<bool> skipped;
+  Payload state;
+  std::vector<Metric> metrics;
+  std::uint64_t bytes_sent = 0, messages_sent = 0;
+  Stats stats;
+};
+
+inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resume_state = nullptr,
+                                    std::uint64_t first_step = 0) {
+  std::vector<RankRecord> records(static_cast<std::size_t>(run.workers));
+  JoinOptions options;
+  options.size = run.workers;
+  run_workers("threads", options, [&](Transport& wire) {
+    RankRecord& record = records[static_cast<std::size_t>(wire.rank())];
+    Layout layout{{{"all", 0, run.shape.empty() ? std::vector{run.numel} : run.shape}}, run.numel};
+    if (!run.tensors.empty()) layout.tensors = run.tensors;
+    std::vector<float> grads(run.numel), params(run.numel, 0.5f);
+    const auto strategy = make_strategy(run.spec);
+    if (resume_state != nullptr) strategy->load(resume_state[wire.rank()]);
+    StepContext context{first_step, {params, grads, layout}, wire, record.stats, false, run.plan,
+                        nullptr};
+    strategy->begin(context);
+    for (; context.step < run.steps; ++context.step) {
+      for (std::size_t i = 0; i < run.numel; ++i) {
+        grads[i] = run.gradient(wire.rank(), context.step, i);
+      }
+      context.skip = false;
+      strategy->after_backward(context);
+      record.grads.push_back(grads);
+      record.skipped.push_back(context.skip);
+    }
+    strategy->end(context);
+    strategy->save(record.state);
+    record.metrics = strategy->metrics();
+    record.bytes_sent = wire.traffic().bytes_sent;
+    record.messages_sent = wire.traffic().messages_sent;
+  });
+  return records;
+}
+
+// What rank 0 is warned of when the run begins.
+inline std::vector<std::string> warnings_of(const StrategyRun& run) {
+  std::vector<std::string> out;
+  const LogSink log = [&](LogLevel, std::string_view text) { out.emplace_back(text); };
+  JoinOptions options;
+  options.size = run.workers;
+  run_workers("threads", options, [&](Transport& wire) {
+    const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
+    std::vector<float> params(run.numel), grads(run.numel);
+    Stats stats;
+    StepContext context{0, {params, grads, layout}, wire, stats, false, run.plan};
+    if (wire.rank() == 0) context.log = &log;
+    make_strategy(run.spec)->begin(context);
+  });
+  return out;
+}
+
+// The metric of that name over all ranks.
+inline double metric(const std::vector<RankRecord>& records, std::string_view name) {
+  double amount = 0, of = 0;
+  for (const RankRecord& record : records) {
+    for (const Metric& each : record.metrics) {
+      if (each.name == name) amount += each.amount, of += each.of;
+    }
+  }
+  return of == 0 ? 0 : amount / of;
+}
+
+// What a sparse strategy holds back, read from its checkpoint.
+inline std::vector<float> residual_of(const RankRecord& record) {
+  base::ByteReader reader(record.state, "state");
+  reader.get<std::uint32_t>();
+  return strategy::get_floats(reader);
+}
+
+// The same with what the server on this rank withholds, if it has one: of all numel elements.
+inline std::vector<float> held_back(const RankRecord& record, int rank, std::size_t numel) {
+  base::ByteReader reader(record.state, "state");
+  reader.get<std::uint32_t>();
+  std::vector<float> held = strategy::get_floats(reader);  // none on a rank that only serves
+  held.resize(numel, 0.0f);
+  strategy::get_floats(reader);  // velocity
+  strategy::get_floats(reader);  // ... of small tensors
+  if (reader.left() == 0) return held;
+  const auto shards = reader.get<std::uint64_t>();
+  for (std::uint64_t list = 0; list < shards + 2; ++list) {  // masks, frequencies, ages
+    reader.take(reader.get<std::uint64_t>() * 4);
+  }
+  const std::vector<float> withheld = strategy::get_floats(reader);
+  const std::size_t begin = share_of(numel, rank, static_cast<int>(shards)).begin;
+  for (std::size_t i = 0; i < withheld.size(); ++i) held[begin + i] += withheld[i];
+  return held;
+}
+
+// The largest difference, over the elements, between what the ranks put in and what was applied or
+// is still held back by anybody. Ranks below first_worker put in nothing.
+inline double imbalance(const StrategyRun& run, const std::vector<RankRecord>& records,
+                        int first_worker = 0) {
+  std::vector<double> open(run.numel);
+  for (int rank = 0; rank < run.workers; ++rank) {
+    const auto held = held_back(records[static_cast<std::size_t>(rank)], rank, run.numel);
+    for (std::size_t i = 0; i < run.numel; ++i) open[i] -= static_cast<double>(held[i]);
+    for (std::uint64_t step = 0; step < run.steps && rank >= first_worker; ++step) {
+      for (std::size_t i = 0; i < run.numel; ++i) {
+        open[i] += static_cast<double>(run.gradient(rank, step, i));
+      }
+    }
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    for (const auto& grads : records[0].grads) {
+      open[i] -= static_cast<double>(grads[i]) * (run.workers - first_worker);
+    }
+    worst = std::max(worst, std::abs(open[i]));
+  }
+  return worst;
+}
+
+// Means of P workers are exact for powers of two only.
+inline double allowed_imbalance(int workers) {
+  return std::has_single_bit(static_cast<unsigned>(workers)) ? 0 : 1e-4;
+}
+
+}  // namespace thinwire::test

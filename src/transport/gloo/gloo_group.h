@@ -1,0 +1,96 @@
+// What the lanes of a rank share on Gloo: the connections, and the waits that a loss has to end.
+//
+// Gloo closes all connections when one wait times out, and knows only of the death of the peer it
+// waits for. Membership tells every rank who died; a wait that it ends is aborted.
+//
+// While ranks join, each of Gloo's connections waits at a port of its own for the first that comes,
+// whoever it is. So both ends prove that they know the job's token before they are used. Afterwards
+// none of these ports is open.
+#pragma once
+
+#include <gloo/common/error.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "rendezvous/membership.h"
+#include "thinwire/launch.h"
+
+namespace thinwire::transport {
+
+class GlooGroup {
+ public:
+  using Buffer = gloo::transport::UnboundBuffer;
+
+  // Joins; a group of one needs no network.
+  explicit GlooGroup(const JoinOptions& options);
+  ~GlooGroup();
+
+  const std::vector<std::string>& hosts() const { return hosts_; }
+  const std::vector<int>& peers() const { return peers_; }
+  int next_lane() { return ++lanes_; }
+
+  std::unique_ptr<Buffer> buffer(void* memory, std::size_t bytes) {
+    return context_->createUnboundBuffer(memory, bytes);
+  }
+
+  // Waits for one completion of the buffer, which depends on `peer`, unless a rank dies.
+  // `wait_once` is Gloo's wait: false if it was aborted.
+  enum class Outcome { done, late, broken };
+  template <class Wait>
+  Outcome wait(Buffer& buffer, int peer, Seconds timeout, Wait wait_once) {
+    const rendezvous::Deadline deadline = rendezvous::deadline_in(timeout);
+    while (true) {
+      begin_wait(buffer, peer);
+      try {
+        // A death that was announced before the wait was listed did not abort it.
+        const int limit = membership_->loss() ? 0 : rendezvous::milliseconds_left(deadline);
+        const bool completed = wait_once(buffer, std::chrono::milliseconds(limit));
+        end_wait(buffer);
+        if (completed) return Outcome::done;
+        if (membership_->loss()) return Outcome::broken;
+      } catch (const gloo::IoException&) {
+        end_wait(buffer);
+        return rendezvous::milliseconds_left(deadline) == 0 ? Outcome::late : Outcome::broken;
+      }
+    }
+  }
+
+  // Who is to blame for a wait that broke, and for one that was late.
+  rendezvous::LostRank culprit_of_break(int peer);
+  rendezvous::LostRank culprit_of_delay(int peer, Seconds timeout);
+  bool has_left(int peer) const { return membership_->has_left(peer); }
+
+  // The end of this rank's work, in peace (or who is lost, for others are not done) or by an error.
+  std::optional<rendezvous::LostRank> leave(Seconds timeout);
+  void fail(int culprit, const std::string& reason) noexcept;
+
+ private:
+  void connect(const JoinOptions& options, const std::string& address);
+  void prove_to_all(const JoinOptions& options);
+  void swap_with_all(Payload& mine, Payload& theirs, rendezvous::Deadline deadline);
+  [[noreturn]] void give_up(int peer, const std::string& reason);
+  void begin_wait(Buffer& buffer, int peer);
+  void end_wait(Buffer& buffer);
+  void abort_waits();
+  int longest_awaited() const;
+
+  std::vector<std::string> hosts_;
+  int rank_ = 0;
+  std::vector<int> peers_;  // all ranks but this one
+  int lanes_ = 0;
+  struct Wait {
+    Buffer* buffer;
+    int peer;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Wait> waits_;  // in the order in which they began
+  std::unique_ptr<rendezvous::Membership> membership_;
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+};
+
+}  // namespace thinwire::transport

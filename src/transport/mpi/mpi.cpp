@@ -1,0 +1,222 @@
+// Ranks are the processes of MPI_COMM_WORLD, started by mpirun or srun.
+//
+// MPI can be initialised once per process, so the first run_mpi does it and the last thing the
+// process does is MPI_Finalize; in between run_mpi may be called any number of times, by all ranks
+// alike. If the program embedding us has initialised MPI itself, it also finalizes it.
+//
+// A worker that throws: the exception leaves run_mpi at once, without MPI_Finalize, which would
+// wait for peers that wait for us. The caller reports it and ends the process with an exit code
+// other than 0; mpirun then ends the other ranks and returns that code (srun: --kill-on-bad-exit).
+// Peers that outlive it find out by their deadlines. A later run_mpi in such a process is refused.
+//
+// MPI has no deadline for MPI_Init, where mpirun watches over the start of the ranks, nor for
+// MPI_Finalize. So all ranks bid each other farewell first, within the deadline of every wait, and
+// a process that is then still held up in MPI_Finalize for as long ends without it.
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "transport/backends.h"
+#include "transport/mpi/mpi_transport.h"
+
+namespace thinwire::transport {
+namespace {
+
+// MPI is one per process, and so is what became of it.
+struct Condition {
+  std::atomic<bool> failed{false};            // a worker threw
+  std::atomic<Seconds> patience{Seconds(0)};  // of the last run
+  MpiHealth health;
+  MpiHealth health_at_end;  // a stuck process that has coped says farewell: MPI_Finalize is next
+} condition;
+
+constexpr std::chrono::milliseconds kLastWords{500};
+constexpr Seconds kToFinalize{5};  // with everybody there, on a busy machine
+
+extern "C" void finalize_mpi(int exit_code, void*) {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (exit_code == 0 && !condition.failed && finalized == 0) {
+    // A rank may be stopped on its way here. Nobody is left to hear which one.
+    std::thread([] {
+      std::this_thread::sleep_for(condition.patience.load() + kToFinalize);
+      _exit(EXIT_FAILURE);
+    }).detach();
+    MPI_Finalize();
+  }
+  // A process that failed must not wait for the others here, but end, so that mpirun ends them.
+  // Only a moment: they may have waited in vain just as long, each for another rank, and all of
+  // their errors together tell which one is stuck.
+  if (condition.failed) std::this_thread::sleep_for(kLastWords);
+}
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  throw TransportError(TransportError::Kind::join, kAnyRank,
+                       fmt::format("{}: {}", call, mpi_text(code)));
+}
+
+// "Open MPI v4.1.4"
+std::string library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string_view all(text, static_cast<std::size_t>(length));
+  return std::string(all.substr(0, all.find_first_of(",\n")));
+}
+
+void initialise() {
+  int initialised = 0, finalized = 0, threads = MPI_THREAD_SINGLE, found = 0;
+  check(MPI_Initialized(&initialised), "MPI_Initialized");
+  check(MPI_Finalized(&finalized), "MPI_Finalized");
+  const bool failed = condition.failed || condition.health.stuck;
+  if (finalized != 0 || failed) {
+    throw TransportError(TransportError::Kind::join, kAnyRank,
+                         fmt::format("{}; MPI cannot be started again in a process. Start the job "
+                                     "again.",
+                                     failed ? "an earlier run over MPI failed in this process"
+                                            : "MPI was finalized in this process"));
+  }
+  if (initialised == 0) {
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &threads), "MPI_Init_thread");
+    on_exit(finalize_mpi, nullptr);
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
+  check(MPI_Query_thread(&threads), "MPI_Query_thread");
+  if (threads < MPI_THREAD_MULTIPLE) {
+    throw ConfigError(
+        fmt::format("transport mpi needs MPI_THREAD_MULTIPLE, which {} does not give "
+                    "here. Use a build with thread support, or --transport gloo.",
+                    library()));
+  }
+  int* highest_tag = nullptr;
+  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest_tag, &found), "MPI_Comm_get_attr");
+  if (found == 0 || *highest_tag < kHighestMpiTag) {
+    throw ConfigError(
+        fmt::format("transport mpi needs tags up to {}, which {} does not offer. Use "
+                    "--transport gloo.",
+                    kHighestMpiTag, library()));
+  }
+}
+
+void require_agreement(const JoinOptions& options, int rank, int size) {
+  if (size == 1 && options.size > 1) {
+    throw ConfigError(fmt::format(
+        "transport mpi with {0} workers needs an MPI launcher, but this process is alone. Start it "
+        "with `mpirun -n {0} ...` or `srun -n {0} ...`. If that was done, the launcher belongs to "
+        "another MPI than {1}, with which thinwire was built.",
+        options.size, library()));
+  }
+  if (size != options.size) {
+    throw TransportError(TransportError::Kind::join, kAnyRank,
+                         fmt::format("the MPI launcher started {} processes, but --workers says "
+                                     "{}. Start as many as there are workers.",
+                                     size, options.size));
+  }
+  if (rank != options.rank) {
+    throw TransportError(TransportError::Kind::join, kAnyRank,
+                         fmt::format("MPI made this process rank {}, but --rank says {}. Leave out "
+                                     "--rank: the MPI launcher numbers the processes.",
+                                     rank, options.rank));
+  }
+}
+
+std::vector<std::string> gather_hosts(MPI_Comm comm, int size, const Collective& joining) {
+  using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
+  const auto ranks = static_cast<std::size_t>(size);
+  // Left to MPI for good if the others do not come.
+  auto names = std::make_unique<std::vector<Name>>(ranks + 1);
+  Name& own = names->back();
+  int length = 0;
+  joining.check(MPI_Get_processor_name(own.data(), &length));
+  MPI_Request request = MPI_REQUEST_NULL;
+  joining.check(MPI_Iallgather(own.data(), sizeof(Name), MPI_CHAR, names->data(), sizeof(Name),
+                               MPI_CHAR, comm, &request));
+  try {
+    finish(request, joining, condition.health.stuck);
+  } catch (...) {
+    static_cast<void>(names.release());
+    throw;
+  }
+  std::vector<std::string> hosts(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) hosts[rank] = (*names)[rank].data();
+  return hosts;
+}
+
+// Rank 0 hears from all others that they have done their work; then it tells them who is missing,
+// if anybody is.
+constexpr Tag kFarewell{0};
+constexpr Seconds kWordTravels{1};
+
+int hear_from_all(Transport& wire, Seconds patience) {
+  const std::unique_ptr<Transport> answers = wire.clone_handle();  // alive after a failure
+  const Seconds deadline = wire.now() + patience;
+  std::int32_t missing = kAnyRank;
+  try {
+    for (int from = 1; from < wire.size(); ++from) {
+      wire.set_timeout(std::max(deadline - wire.now(), Seconds(1e-3)));
+      wire.recv(from, kFarewell, {});
+    }
+  } catch (const TransportError& error) {
+    if (error.kind() != TransportError::Kind::deadline) throw;
+    missing = error.peer();
+  }
+  for (int to = 1; to < wire.size(); ++to) {
+    if (to != missing) answers->send(to, kFarewell, std::as_bytes(std::span(&missing, 1)));
+  }
+  return missing;
+}
+
+int hear_from_rank_0(Transport& wire, Seconds patience) {
+  std::int32_t missing = kAnyRank;
+  wire.send(0, kFarewell, {});
+  wire.set_timeout(std::min(patience + kWordTravels, Transport::kLongestTimeout));
+  wire.wait(wire.post_recv(0, kFarewell, std::as_writable_bytes(std::span(&missing, 1))));
+  return missing;
+}
+
+void bid_farewell(Transport& wire, Seconds patience) {
+  const int missing =
+      wire.rank() == 0 ? hear_from_all(wire, patience) : hear_from_rank_0(wire, patience);
+  if (missing == kAnyRank) return;
+  throw TransportError(
+      TransportError::Kind::lost, missing,
+      fmt::format("rank {} ({}): lost rank {} ({}) while waiting for its farewell: no sign of it "
+                  "for {:.1f} s. All work of this rank is done.",
+                  wire.rank(), wire.host(wire.rank()), missing, wire.host(missing),
+                  patience.count()));
+}
+
+}  // namespace
+
+void run_mpi(const BackendOptions& options, const Worker& worker) {
+  initialise();
+  int rank = 0, size = 0;
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  require_agreement(options, rank, size);
+  condition.patience = options.timeout;
+  condition.health.silent = kAnyRank;
+  try {
+    const std::string what = fmt::format("rank {} of {}: joining", rank, size);
+    const Collective joining{what, TransportError::Kind::join, options.join_timeout};
+    const MPI_Comm comm = duplicate(MPI_COMM_WORLD, joining, condition.health.stuck);
+    const std::vector<std::string> hosts = gather_hosts(comm, size, joining);
+    MpiTransport transport(comm, rank, hosts, condition.health);
+    MpiTransport end(duplicate(comm, joining, condition.health.stuck), rank, hosts,
+                     condition.health_at_end);
+    transport.set_timeout(options.timeout);
+    worker(transport);
+    bid_farewell(end, options.timeout);
+  } catch (...) {
+    condition.failed = true;
+    throw;
+  }
+}
+
+}  // namespace thinwire::transport

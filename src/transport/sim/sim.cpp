@@ -1,0 +1,206 @@
+// Workers as actors of SimGrid: virtual time, and a star of full-duplex links between them.
+//
+// The network. Each worker hangs on a link of its own with options.network's bandwidth in each
+// direction. Flows that share a link share it fairly (max-min), by SimGrid's model CM02 without
+// cross traffic. SimGrid's defaults for wide-area TCP do not apply: its links have no latency here,
+// so there is no latency factor, no window limit (bandwidth <= gamma / RTT) and no bias by RTT, and
+// CM02 takes no share of the bandwidth for headers. The latency is added by this engine: a message
+// of n bytes alone arrives latency + 8 n / bandwidth after it was posted. Without a network, or
+// with unlimited bandwidth, bytes take no time. A byte that stands for several
+// (options.payload_scale) takes the time of all of them.
+//
+// A message departs when its send is posted, whether or not the receive is. Messages of one (from,
+// to, lane) follow one another without gap, as on a connection; other streams run beside them. The
+// bytes are copied when both sides are posted. A send is done when it is matched and its last byte
+// has left, a receive one latency later. An unmatched operation has its deadline in virtual time,
+// so a silent peer costs no real time; one whose bytes are on their way has none, as the network
+// never stalls.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "transport/backends.h"
+#include "transport/sim/sim_group.h"
+
+namespace thinwire::transport {
+namespace {
+
+namespace s4u = simgrid::s4u;
+using sim::ExceptionsAside;
+using sim::Group;
+using sim::Operation;
+
+// Runs `code` and returns what it threw. SimGrid's own way to end an actor passes through.
+template <class Code>
+std::exception_ptr thrown_by(const Code& code) {
+  try {
+    code();
+  } catch (const simgrid::ForcefulKillException&) {
+    throw;
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+class SimTask final : public Task {
+ public:
+  explicit SimTask(std::function<void()> work) : state_(std::make_shared<State>()) {
+    const ExceptionsAside aside;
+    s4u::Actor::create("task", s4u::this_actor::get_host(),
+                       [state = state_, work = std::move(work)] {
+                         state->thrown = thrown_by(work);
+                         state->finished = true;
+                         state->end->release();
+                       });
+  }
+  ~SimTask() override { wait(); }
+
+  bool finished() const noexcept override { return state_->finished; }
+  void join() override {
+    wait();
+    if (state_->thrown) std::rethrow_exception(std::exchange(state_->thrown, nullptr));
+  }
+
+ private:
+  void wait() {
+    if (state_->finished) return;
+    const ExceptionsAside aside;
+    state_->end->acquire();
+  }
+
+  struct State {
+    bool finished = false;
+    std::exception_ptr thrown;
+    s4u::SemaphorePtr end = s4u::Semaphore::create(0);
+  };
+  std::shared_ptr<State> state_;  // shared with the actor, which may still be leaving
+};
+
+class SimRuntime final : public Runtime {
+ public:
+  SimRuntime(const Group& group, double payload_scale)
+      : group_(group), payload_scale_(payload_scale) {}
+
+  Seconds now() const override { return group_.now(); }
+  void sleep(Seconds duration) override { sim::pause(duration); }
+  bool simulated() const override { return true; }
+  double payload_scale() const override { return payload_scale_; }
+  std::unique_ptr<Task> launch(std::function<void()> work) override {
+    return std::make_unique<SimTask>(std::move(work));
+  }
+
+ private:
+  const Group& group_;
+  double payload_scale_;
+};
+
+class SimTransport final : public Transport {
+ public:
+  SimTransport(Group& group, Runtime& runtime, int rank, std::vector<std::string> hosts)
+      : Transport(rank, std::move(hosts), runtime),
+        group_(group),
+        next_lane_(std::make_shared<int>(1)) {}
+  SimTransport(const SimTransport& first, int lane)
+      : Transport(first, first.runtime()),
+        group_(first.group_),
+        next_lane_(first.next_lane_),
+        lane_(lane) {}
+  ~SimTransport() override { do_cancel(); }
+
+ private:
+  std::uint32_t do_post_send(int to, Tag tag, Bytes message) override {
+    const std::uint32_t ticket = operations_.acquire();
+    static_cast<Posted&>(operations_[ticket]) = {lane_, tag, rank(), message, {}};
+    group_.post_send(operations_[ticket], to);
+    return ticket;
+  }
+  std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit) override {
+    const std::uint32_t ticket = operations_.acquire();
+    static_cast<Posted&>(operations_[ticket]) = {lane_, tag, from, {}, into};
+    group_.post_receive(operations_[ticket], rank());
+    return ticket;
+  }
+
+  Received do_wait(const Pending& pending, Seconds timeout) override {
+    Operation& operation = operations_[pending.ticket];
+    try {
+      if (!group_.wait(operation, *turn_, timeout)) throw DeadlinePassed{};
+    } catch (const Group::Lost& lost) {
+      throw PeerLost{lost.peer, lost.reason};
+    }
+    const Received received = operation.received;
+    operations_.release(pending.ticket);
+    if (pending.kind == Pending::Kind::receive && received.bytes > pending.bytes) {
+      throw WrongSize{received.from, received.bytes};
+    }
+    return received;
+  }
+
+  void do_cancel() noexcept override {
+    for (Operation& operation : operations_) group_.cancel(operation);
+  }
+
+  std::unique_ptr<Transport> do_lane() override {
+    return std::make_unique<SimTransport>(*this, (*next_lane_)++);
+  }
+  std::unique_ptr<Transport> do_clone_handle() override {
+    return std::make_unique<SimTransport>(*this, lane_);
+  }
+
+  Group& group_;
+  std::shared_ptr<int> next_lane_;  // shared by the lanes of this rank
+  int lane_ = 0;
+  TicketPool<Operation> operations_;
+  s4u::SemaphorePtr turn_ = s4u::Semaphore::create(0);  // where the actor of this lane waits
+};
+
+std::string what(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+}  // namespace
+
+void run_sim(const BackendOptions& options, const Worker& worker) {
+  if (options.size > sim::kMaxWorkers) {
+    throw ConfigError(fmt::format("the simulator takes at most {} workers, not {}",
+                                  sim::kMaxWorkers, options.size));
+  }
+  const Network network = options.network.value_or(Network{});
+  const std::vector<std::string> hosts(static_cast<std::size_t>(options.size), "simulated");
+  std::optional<Group> group;
+  std::optional<SimRuntime> runtime;
+  std::exception_ptr first;
+
+  const auto work = [&](int rank) {
+    const std::exception_ptr thrown = thrown_by([&] {
+      SimTransport transport(*group, *runtime, rank, hosts);
+      transport.set_timeout(options.timeout);
+      worker(transport);
+    });
+    if (thrown && !first) first = thrown;
+    group->leave(rank, thrown ? std::optional(what(thrown)) : std::nullopt);
+  };
+  const double bytes_per_second = network.bits_per_second / 8 / options.payload_scale;
+  sim::simulate(options.size, bytes_per_second, [&](const sim::Stage& stage) {
+    group.emplace(stage, network);
+    runtime.emplace(*group, options.payload_scale);
+    for (int rank = 0; rank < options.size; ++rank) {
+      s4u::Actor::create("worker", group->host(rank), [&work, rank] { work(rank); });
+    }
+  });
+  if (first) std::rethrow_exception(first);
+  if (group->present() > 0) {
+    throw std::logic_error(fmt::format("the simulation stalled with {} of {} workers left",
+                                       group->present(), options.size));
+  }
+}
+
+}  // namespace thinwire::transport

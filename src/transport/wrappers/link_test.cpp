@@ -1,0 +1,88 @@
+#include "transport/wrappers/link.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace thinwire::transport {
+namespace {
+
+constexpr Seconds at(double seconds) { return Seconds(seconds); }
+
+TEST(Link, CarriesASingleTransferAtOnce) {
+  Link link;
+  EXPECT_EQ(link.carry(at(10), at(3)), at(13));
+}
+
+TEST(Link, CarriesTransfersBackToBack) {
+  Link link;
+  EXPECT_EQ(link.carry(at(0), at(2)), at(2));
+  EXPECT_EQ(link.carry(at(1), at(2)), at(4));
+  EXPECT_EQ(link.carry(at(4), at(2)), at(6));
+  EXPECT_EQ(link.carry(at(10), at(1)), at(11)) << "an idle link saves nothing up";
+  EXPECT_EQ(link.carry(at(10), at(1)), at(12));
+}
+
+TEST(Link, SharesAnIncastWhoeverIsAskedAboutFirst) {
+  Link link;
+  for (int flow = 1; flow <= 8; ++flow) EXPECT_EQ(link.carry(at(5), at(2)), at(5 + 2 * flow));
+}
+
+TEST(Link, UsesThePausesBeforeALaterTransfer) {
+  Link link;
+  EXPECT_EQ(link.carry(at(10), at(5)), at(15));
+  EXPECT_EQ(link.carry(at(2), at(3)), at(5)) << "was through long before";
+  EXPECT_EQ(link.carry(at(0), at(2)), at(2)) << "ends where another begins";
+  EXPECT_EQ(link.carry(at(4), at(6)), at(16)) << "5 in the pause, 1 behind";
+  EXPECT_EQ(link.carry(at(0), at(1)), at(17)) << "nothing is free before 16";
+}
+
+TEST(Link, AnEmptyMessageQueuesButTakesNothing) {
+  Link link;
+  EXPECT_EQ(link.carry(at(3), at(0)), at(3));
+  link.carry(at(3), at(2));
+  EXPECT_EQ(link.carry(at(4), at(0)), at(5));
+  EXPECT_EQ(link.carry(at(5), at(0)), at(5));
+  EXPECT_EQ(link.carry(at(4), at(1)), at(6));
+}
+
+TEST(Link, ForgetsOnlyTheDistantPast) {
+  Link link;
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(link.carry(at(2 * i), at(1)), at(2 * i + 1));
+  EXPECT_EQ(link.carry(at(1998), at(1)), at(2000)) << "the last is remembered";
+  EXPECT_EQ(link.carry(at(0), at(1)), at(1)) << "the first is not";
+}
+
+// The model: time in unit slots, each carrying one transfer at most.
+RC_GTEST_PROP(LinkProperty, AgreesWithSlots, ()) {
+  Link link;
+  std::vector<bool> taken(20'000);
+  const auto transfers = *rc::gen::container<std::vector<std::pair<int, int>>>(
+      rc::gen::pair(rc::gen::inRange(0, 200), rc::gen::inRange(1, 20)));
+  for (const auto& [start, duration] : transfers) {
+    auto slot = static_cast<std::size_t>(start);
+    for (int left = duration; left > 0; ++slot) {
+      if (!taken[slot]) taken[slot] = true, --left;
+    }
+    RC_ASSERT(link.carry(at(start), at(duration)) == at(static_cast<double>(slot)));
+  }
+}
+
+// Whatever the order of asking, the link is through with all of it at the same time.
+RC_GTEST_PROP(LinkProperty, TheLastEndDoesNotDependOnTheOrder, ()) {
+  auto transfers = *rc::gen::container<std::vector<std::pair<int, int>>>(
+      rc::gen::pair(rc::gen::inRange(0, 100), rc::gen::inRange(1, 20)));
+  const auto last_end = [&] {
+    Link link;
+    Seconds last{0};
+    for (const auto& [start, duration] : transfers) {
+      last = std::max(last, link.carry(at(start), at(duration)));
+    }
+    return last;
+  };
+  const Seconds forwards = last_end();
+  std::reverse(transfers.begin(), transfers.end());
+  RC_ASSERT(last_end() == forwards);
+}
+
+}  // namespace
+}  // namespace thinwire::transport
