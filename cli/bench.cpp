@@ -64,7 +64,7 @@ std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& 
 }
 
 void check(const measure::AllreduceBenchOptions& plan) {
-  if (make_strategy(plan.strategy)->sync_mode() != SyncMode::synchronous) {
+  if (sync_mode_of(*make_strategy(plan.strategy)) != SyncMode::synchronous) {
     throw ConfigError(
         fmt::format("--strategy {}: it exchanges models now and then, not gradients "
                     "in each step; see thinwire train",

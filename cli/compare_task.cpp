@@ -84,8 +84,8 @@ void check_strategy(const std::string& strategy, const Group& group) {
                 } catch (const ConfigError& error) {
                   throw ConfigError(fmt::format("--strategies {}: {}", strategy, error.what()));
                 }
-                static_cast<void>(session.after_backward(model));
-                session.after_step(model, {1, kLearningRate});
+                session.apply(model, session.exchange(model), 0);
+                session.finish_step(model, {1, kLearningRate});
                 session.end(model);
               });
 }

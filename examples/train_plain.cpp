@@ -95,24 +95,6 @@ class Perceptron {
   float hidden_[kHidden] = {};
 };
 
-// SGD with momentum, the part of it that the strategy leaves to the optimizer.
-class Sgd {
- public:
-  Sgd(const thinwire::SgdConfig& sgd, std::size_t numel)
-      : momentum_(sgd.momentum), velocity_(numel) {}
-
-  void step(const thinwire::ModelView& model) {
-    for (std::size_t i = 0; i < velocity_.size(); ++i) {
-      velocity_[i] = momentum_ * velocity_[i] + model.grads[i];
-      model.params[i] -= kLearningRate * velocity_[i];
-    }
-  }
-
- private:
-  float momentum_;
-  std::vector<float> velocity_;
-};
-
 double accuracy(Perceptron& model) {
   constexpr int kExamples = 5000;
   std::mt19937 random(12345);
@@ -134,8 +116,6 @@ void train(thinwire::Transport& wire) {
 
   Perceptron model;
   thinwire::Session session(wire, options);
-  // gtopk applies momentum before it selects, and then leaves nothing of it to the optimizer.
-  Sgd optimizer(session.optimizer_share(), model.view().layout.numel);
 
   // Each worker has its own examples; rank 0's parameters reach all in begin().
   std::mt19937 random(1000u + static_cast<unsigned>(wire.rank()));
@@ -143,9 +123,12 @@ void train(thinwire::Transport& wire) {
   for (int step = 0; step < kSteps; ++step) {
     model.zero_grads();
     for (int i = 0; i < kBatch; ++i) model.backward(draw(random), 1.0f / kBatch);
-    // Afterwards the gradients are the same on every worker. False if one was not finite anywhere.
-    if (session.after_backward(model.view())) optimizer.step(model.view());
-    session.after_step(model.view(), {kBatch, kLearningRate});
+    // Afterwards the gradients are the same on every worker; a sparse update lists those that are
+    // not 0. A step in which a gradient of any worker was not finite is skipped.
+    const thinwire::Update update = session.exchange(model.view());
+    // SGD with the part of momentum that the strategy leaves: gtopk applies it before it selects.
+    session.apply(model.view(), update, kLearningRate);
+    session.finish_step(model.view(), {kBatch, kLearningRate});
   }
   session.end(model.view());
 

@@ -1,4 +1,5 @@
 #include "fuzz/target.h"
+#include "testing/strategy_driver.h"
 #include "thinwire/launch.h"
 #include "thinwire/strategy.h"
 
@@ -14,19 +15,16 @@ void resume(std::string_view name, Bytes state) {
   run_workers("threads", options, [&](Transport& wire) {
     const Layout layout{{{"matrix", 0, {4, 4}}, {"bias", 16, {4}}}, 20};
     std::vector<float> params(layout.numel, 0.5f), grads(layout.numel, 0.25f);
-    Stats stats;
-    StepContext context{3, {params, grads, layout}, wire, stats};
-    context.run.samples = 1;  // a run asynchronously ends at once
-    context.run.sgd.momentum = 0.5f;
-    const auto strategy = make_strategy(name);
-    strategy->load(state);
-    strategy->begin(context);
-    strategy->after_backward(context);
-    strategy->after_step(context);
-    strategy->end(context);
-    Payload saved;
-    strategy->save(saved);
-    make_strategy(name)->load(saved);
+    RunOptions run;
+    run.samples = 1;  // an asynchronous run ends at once
+    run.sgd.momentum = 0.5f;
+    test::StrategyDriver driver(wire, name, layout, run, {}, 3);
+    driver.load(state);
+    driver.begin(params);
+    driver.exchange(grads, params);
+    driver.finish_step(params);
+    driver.end(params);
+    make_strategy(name)->load(driver.save());
   });
 }
 

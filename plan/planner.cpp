@@ -41,7 +41,7 @@ constexpr double kAveragesToSee = 8;
 constexpr int kExchangesToSee = 3, kFewestExchanges = 2;
 constexpr int kMostFreeWorkers = 256;  // who tell each other in every step how far they are
 // Letters in few bits begin when 16 whole ones have come; chance gives some workers fewer.
-constexpr double kLettersToLearn = 32;
+constexpr double kMessagesToLearn = 32;
 
 // With more of them, one step of a kind has to be enough.
 constexpr int kManyWorkers = 16;
@@ -83,12 +83,11 @@ std::size_t largest_part(int workers) { return kLargestTotal / static_cast<std::
 
 // Its messages are as long as the sides of the matrices, whatever these hold.
 bool sends_sides(const std::string& strategy) {
-  return base::Spec::parse(strategy).name() == "powersgd";
+  return make_strategy(strategy)->cost_profile().by_matrix_shape;
 }
 
 bool sends_few_bits(const std::string& strategy) {
-  base::Spec spec = base::Spec::parse(strategy);
-  return spec.name() == "gossip" && spec.text("bits", "32", "") != "32";
+  return make_strategy(strategy)->cost_profile().quantizes_later;
 }
 
 double sides_per_parameter(const Layout& layout) {
@@ -154,10 +153,7 @@ Planner::StrategyProfile Planner::measure_profile(const Prediction& of) const {
     out.codec = plan.scale * result.codec;
     out.computes = result.codec > Seconds(0);
     out.bytes_per_parameter = result.bytes_sent / static_cast<double>(plan.layout.numel);
-    if (const Metric* blocks = find_metric(result.metrics, "blocks_per_worker")) {
-      const double all = two.workers * blocks->value();
-      out.blocks_per_parameter = all / static_cast<double>(workload_.layout.numel);
-    }
+    out.blocks_per_parameter = result.cost.blocks / static_cast<double>(workload_.layout.numel);
   };
   if (of.sync_mode != SyncMode::synchronous) {
     try_out(kDriftingTrial);
@@ -227,22 +223,22 @@ void Planner::simulate_periodic(Prediction& out) const {
     if (seen && settled) break;
     if (!seen) steps = std::min(kMostSteps, 4 * steps);
     if (settled) continue;
-    const Metric* const rate = find_metric(result.metrics, "messages_per_worker_step");
-    const double learning = kLettersToLearn / std::max(rate->value(), 1e-9);
+    const double rate = result.cost.exchanges / (plan.warmup + plan.counted);
+    const double learning = kMessagesToLearn / std::max(rate, 1e-9);
     settling = static_cast<int>(
         std::clamp<double>(learning, 2 * plan.warmup, static_cast<double>(kMostSteps)));
   }
   if (result.exchanges < kFewestExchanges) {
     throw ConfigError(
-        fmt::format("in {} steps a worker told the others about its model {} times: "
-                    "too rarely to say what a step sends",
-                    plan.counted, result.exchanges));
+        fmt::format("{}: in {} simulated steps a worker sent its model {} times; too rarely to "
+                    "predict what a step sends",
+                    out.strategy, plan.counted, result.exchanges));
   }
   conclude(plan, result, out);
   if (few_bits && !result.coded) {
     out.notes.push_back(fmt::format(
-        "after {} steps not all workers had got the 16 whole letters after which they are in few "
-        "bits: later, less is sent",
+        "after {} steps not all workers had received the 16 full-precision messages after which "
+        "messages are quantized: later steps send less",
         plan.warmup));
   }
 }
@@ -259,22 +255,22 @@ void Planner::conclude(const SimulationSpec& plan, const SimulationResult& resul
       workload_.network.transfer_time(static_cast<std::size_t>(of_all(result.busiest_bytes)));
   out.metrics = result.metrics;
   out.notes = result.warnings;
-  // Bytes that strategies report are represented_bytes; what a server computes was that of the
-  // part.
-  const auto served = std::ranges::find(out.metrics, "server_seconds", &Metric::name);
-  if (served != out.metrics.end()) served->amount *= plan.scale;
+  // Strategies report bytes as represented by the part; their computing was that of the part alone.
+  for (Metric& metric : out.metrics) {
+    if (metric.is_computing) metric.amount *= plan.scale;
+  }
+  out.blocks_per_worker = result.cost.blocks / plan.workers;
 }
 
 void Planner::check_blocks(const SimulationSpec& plan, const Prediction& out) const {
-  const Metric* const metric = find_metric(out.metrics, "blocks_per_worker");
-  if (metric == nullptr || metric->value() == 0 || plan.scale == 1) return;
-  const double blocks = metric->value() / plan.scale;
-  const double ratio = unevenness(blocks) / unevenness(metric->value());
+  if (out.blocks_per_worker == 0 || plan.scale == 1) return;
+  const double blocks = out.blocks_per_worker / plan.scale;
+  const double ratio = unevenness(blocks) / unevenness(out.blocks_per_worker);
   if (ratio <= kMostUneven) return;
   throw ConfigError(fmt::format(
-      "its values are dealt out in blocks of 256, {:.3g} for each worker; in the part of the model "
-      "that can be simulated only {:.3g}, which would look {:.1f} times as slow",
-      metric->value(), blocks, ratio));
+      "{}: its values are divided among the workers in blocks of 256, {:.3g} for each; the part of "
+      "the model that can be simulated has only {:.3g}, which would look {:.1f} times as slow",
+      out.strategy, out.blocks_per_worker, blocks, ratio));
 }
 
 void Planner::check_matrices(const SimulationSpec& plan, Prediction& out) const {
@@ -300,7 +296,7 @@ Prediction Planner::predict(const std::string& strategy, int workers) {
   Prediction out;
   out.strategy = strategy;
   const auto made = make_strategy(strategy);
-  out.sync_mode = made->sync_mode();
+  out.sync_mode = sync_mode_of(*made);
   out.workers = workers;
   out.step = workload_.step_time;
   if (workers == 1) return out;  // nobody to exchange with
@@ -312,7 +308,7 @@ Prediction Planner::predict(const std::string& strategy, int workers) {
     out.codec = profile.codec;
     simulate_periodic(out);
   }
-  const double training = workers - made->first_worker(workers);
+  const double training = workers - serving_ranks_of(*made, workers);
   out.efficiency = training / workers * (workload_.step_time / out.step);
   return out;
 }

@@ -26,7 +26,7 @@ class ScalingLaw : public testing::TestWithParam<std::string> {
 
 TEST_P(ScalingLaw, ASmallerPayloadTakesAsLongAndSendsAsManyTimesLess) {
   constexpr std::size_t kTimesLess = 4;
-  const bool synchronous = make_strategy(GetParam())->sync_mode() == SyncMode::synchronous;
+  const bool synchronous = sync_mode_of(*make_strategy(GetParam())) == SyncMode::synchronous;
   const std::size_t numel = synchronous ? kPart : 1 << 14;
   SimulationSpec part{GetParam(), kWorkers, synthetic_model(numel), Network::parse("1gbit,0.1ms"),
                       kComputing};

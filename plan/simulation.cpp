@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "plan/synthetic_model.h"
+#include "thinwire/session.h"
 #include "transport/backends.h"
 
 namespace thinwire::plan {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::uint64_t kFirstStep = 1'000'000;
 constexpr float kLearningRate = 0.01f;
 // Four numbers with which workers asynchronously tell each other how far they are.
-constexpr double kNewsBytes = 32;
+constexpr double kProgressBytes = 32;
 
 // Gradients as in the midst of training: a direction that all of them share, and what is special to
 // each. What workers share in one step decides which coordinates they pick together; what the steps
@@ -54,94 +55,96 @@ class TrainingGradients {
 struct Mark {
   Seconds time{0};
   double sent = 0, received = 0;  // bytes
-  double told = 0;                // what grows whenever the model, or what became of it, is told
-  double news = 0;                // bytes of messages that are not about the model
-  double coded = 0;               // blocks of letters in few bits that came
+  double exchanged = 0;           // grows whenever this rank sends its model or gradient
+  double fixed = 0;               // bytes of messages that do not depend on the size of the model
+  double quantized = 0;           // blocks of quantized messages received
   Seconds codec{0}, served{0};
 };
 using Marks = std::span<const Mark>;
 
 class SimulatedWorker {
  public:
-  SimulatedWorker(Transport& wire, const SimulationSpec& plan, const TrainingGradients& gradients)
-      : plan_(plan),
+  SimulatedWorker(Transport& wire, const SimulationSpec& plan, const TrainingGradients& gradients,
+                  const LogSink& log)
+      : wire_(wire),
+        plan_(plan),
         gradients_(gradients),
-        strategy_(make_strategy(plan.strategy)),
-        serves_(wire.rank() < strategy_->first_worker(wire.size())),
-        grads_(plan.layout.numel),
-        context_{kFirstStep, {{}, grads_, plan.layout}, wire, stats_} {
-    context_.run.measure_codec = true;
-    if (strategy_->sync_mode() == SyncMode::synchronous) return;  // it exchanges gradients alone
+        log_(log),
+        session_(wire, session_options()),
+        grads_(plan.layout.numel) {
+    // Synchronous strategies exchange gradients alone.
+    if (session_.sync_mode() == SyncMode::synchronous) return;
     params_.assign(gradients.parameters().begin(), gradients.parameters().end());
-    context_.model.params = params_;
-    context_.samples = 1;
-    context_.learning_rate = kLearningRate;
   }
 
-  // A mark before the first step and one after each. What the strategy says about the gradients of
-  // later steps would be about made-up ones.
-  std::vector<Mark> perform(const LogSink& log) {
-    context_.log = &log;
-    strategy_->begin(context_);
-    context_.log = nullptr;
+  // Returns a mark before the first step and one after each. Warnings are taken of the begin only:
+  // those of later steps would be about synthetic gradients.
+  std::vector<Mark> perform() {
+    session_.begin(view(), kFirstStep);
+    begun_ = true;
     std::vector<Mark> marks = {mark()};
     for (int step = 0; step < plan_.warmup + plan_.counted; ++step) {
       take_step();
       marks.push_back(mark());
     }
-    strategy_->end(context_);
+    session_.end(view());
     return marks;
   }
 
-  std::vector<Metric> metrics() {
-    std::vector<Metric> out = strategy_->metrics();
-    sum_metrics(context_.wire, out);
-    return out;
-  }
+  std::vector<Metric> metrics() { return session_.metrics(); }
+  // Of this rank at the end; the same on every rank for what `blocks` counts.
+  CostProfile cost_profile() const { return session_.cost_profile(); }
 
  private:
-  void take_step() {
-    if (serves_) {
-      std::ranges::fill(grads_, 0.0f);
-    } else {
-      gradients_.fill(grads_, context_.wire.rank(), context_.step);
-      context_.wire.sleep(plan_.computing);
-    }
-    context_.skip = false;
-    strategy_->after_backward(context_);
-    for (std::size_t i = 0; i < params_.size(); ++i) params_[i] -= kLearningRate * grads_[i];
-    strategy_->after_step(context_);
-    ++context_.step;
+  SessionOptions session_options() {
+    SessionOptions options;
+    options.strategy = plan_.strategy;
+    options.run.measure_codec = true;
+    options.log = [this](LogLevel level, std::string_view text) {
+      if (!begun_) log_(level, text);
+    };
+    return options;
   }
 
-  // Workers asynchronously tell each other how far they are in every step, which is not their
-  // models: of these they have metrics.
+  ModelView view() { return {params_, grads_, plan_.layout}; }
+
+  void take_step() {
+    if (session_.serves()) {
+      std::ranges::fill(grads_, 0.0f);
+    } else {
+      gradients_.fill(grads_, wire_.rank(), session_.step());
+      wire_.sleep(plan_.computing);
+    }
+    session_.exchange(view());
+    for (std::size_t i = 0; i < params_.size(); ++i) params_[i] -= kLearningRate * grads_[i];
+    session_.finish_step(view(), {1, kLearningRate});
+  }
+
+  // Asynchronous workers notify each other of their progress in every step, which is not about
+  // their models: of these the strategy counts the exchanges.
   Mark mark() const {
-    const Traffic& traffic = context_.wire.traffic();
-    Mark out{context_.wire.now(), static_cast<double>(traffic.bytes_sent),
+    const Traffic& traffic = wire_.traffic();
+    Mark out{wire_.now(), static_cast<double>(traffic.bytes_sent),
              static_cast<double>(traffic.bytes_received)};
-    out.told = out.sent;
-    out.codec = stats_.codec;
-    const std::vector<Metric> metrics = strategy_->metrics();
-    if (const Metric* found = find_metric(metrics, "rounds")) out.told = found->amount;
-    if (const Metric* found = find_metric(metrics, "messages_per_worker_step")) {
-      out.told = found->amount;
-      out.news = kNewsBytes * (static_cast<double>(traffic.messages_sent) - out.told);
+    const CostProfile cost = session_.cost_profile();
+    const bool counts = session_.sync_mode() == SyncMode::asynchronous;
+    out.exchanged = counts ? cost.exchanges : out.sent;
+    if (cost.by_message) {
+      out.fixed = kProgressBytes * (static_cast<double>(traffic.messages_sent) - out.exchanged);
     }
-    if (const Metric* found = find_metric(metrics, "blocks_out_of_range")) out.coded = found->of;
-    if (const Metric* found = find_metric(metrics, "server_seconds")) {
-      out.served = Seconds(found->amount);
-    }
+    out.quantized = cost.quantized_messages;
+    out.codec = session_.stats().codec;
+    out.served = Seconds(cost.server_seconds);
     return out;
   }
 
+  Transport& wire_;
   const SimulationSpec& plan_;
   const TrainingGradients& gradients_;
-  std::unique_ptr<Strategy> strategy_;
-  bool serves_;  // and trains on nothing
+  const LogSink& log_;
+  bool begun_ = false;
+  Session session_;
   std::vector<float> grads_, params_;
-  Stats stats_;
-  StepContext context_;
 };
 
 struct ExchangeCount {
@@ -151,7 +154,7 @@ struct ExchangeCount {
 ExchangeCount telling(Marks marks) {
   ExchangeCount out;
   for (std::size_t i = 1; i < marks.size(); ++i) {
-    if (marks[i].told <= marks[i - 1].told) continue;
+    if (marks[i].exchanged <= marks[i - 1].exchanged) continue;
     if (out.times++ == 0) out.first = i;
     out.last = i;
   }
@@ -174,7 +177,7 @@ class Tally {
     steps_ += steps;
     time_ += marks.back().time - marks.front().time;
     sent_ += sent;
-    news_ += marks.back().news - marks.front().news;
+    news_ += marks.back().fixed - marks.front().fixed;
     busiest_ = std::max({busiest_, sent / steps, received / steps});
   }
 
@@ -208,7 +211,7 @@ double per_step(Marks marks, Seconds Mark::*field, SyncMode sync_mode) {
 void evaluate(const std::vector<std::vector<Mark>>& marks, const SimulationSpec& plan,
               SimulationResult& out) {
   const auto strategy = make_strategy(plan.strategy);
-  const auto first_worker = static_cast<std::size_t>(strategy->first_worker(plan.workers));
+  const auto first_worker = static_cast<std::size_t>(serving_ranks_of(*strategy, plan.workers));
   Tally tally;
   std::vector<double> codec;
   double served = 0;
@@ -220,10 +223,10 @@ void evaluate(const std::vector<std::vector<Mark>>& marks, const SimulationSpec&
     const Marks all(marks[rank]);
     last += all[all.size() - 1].sent - all[all.size() - 2].sent;
     if (all.size() > 2) before += all[all.size() - 2].sent - all[all.size() - 3].sent;
-    out.coded = out.coded && counted.front().coded > 0;
+    out.coded = out.coded && counted.front().quantized > 0;
     if (rank >= first_worker)
-      codec.push_back(per_step(counted, &Mark::codec, strategy->sync_mode()));
-    served = std::max(served, per_step(counted, &Mark::served, strategy->sync_mode()));
+      codec.push_back(per_step(counted, &Mark::codec, sync_mode_of(*strategy)));
+    served = std::max(served, per_step(counted, &Mark::served, sync_mode_of(*strategy)));
   }
   tally.report(out);
   if (before > 0) out.change = std::abs(last / before - 1);
@@ -238,7 +241,7 @@ const Metric* find_metric(const std::vector<Metric>& metrics, std::string_view n
 }
 
 SimulationResult simulate_strategy(const SimulationSpec& plan) {
-  const bool synchronous = make_strategy(plan.strategy)->sync_mode() == SyncMode::synchronous;
+  const bool synchronous = sync_mode_of(*make_strategy(plan.strategy)) == SyncMode::synchronous;
   const TrainingGradients gradients(plan.layout.numel, synchronous ? kOfWorkers : kOfSteps);
   std::vector<std::vector<Mark>> marks(static_cast<std::size_t>(plan.workers));
   SimulationResult out;
@@ -249,10 +252,12 @@ SimulationResult simulate_strategy(const SimulationSpec& plan) {
   options.payload_scale = plan.scale;
   options.timeout = Transport::kLongestTimeout;  // nobody is late, however slow the network is
   run_workers("sim", options, [&](Transport& wire) {
-    SimulatedWorker performance(wire, plan, gradients);
-    marks[static_cast<std::size_t>(wire.rank())] = performance.perform(log);
-    std::vector<Metric> metrics = performance.metrics();
-    if (wire.rank() == 0) out.metrics = std::move(metrics);
+    SimulatedWorker worker(wire, plan, gradients, log);
+    marks[static_cast<std::size_t>(wire.rank())] = worker.perform();
+    std::vector<Metric> metrics = worker.metrics();
+    if (wire.rank() != 0) return;
+    out.metrics = std::move(metrics);
+    out.cost = worker.cost_profile();
   });
   base::give_memory_back();
   evaluate(marks, plan, out);

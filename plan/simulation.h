@@ -39,6 +39,7 @@ struct SimulationResult {
   // server, for which all of them wait.
   Seconds codec{0};
   std::vector<Metric> metrics;        // over all workers
+  CostProfile cost;                   // of rank 0 at the end
   std::vector<std::string> warnings;  // of what was asked for and will not happen
 };
 

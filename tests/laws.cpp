@@ -375,7 +375,7 @@ const Law kLaws[] = {
     {"alone", 1, alone},
     {"huge", 2, huge},
     {"collectives", 5, check_collectives},
-    {"free_pace", 4, check_free_pace},
+    {"free_pace", 4, check_asynchronous},
     {"server", 4, check_server},
     {"every_strategy", 3, check_every_strategy},
 };

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/hash.h"
+#include "testing/strategy_driver.h"
 #include "testing/toy_training.h"
 #include "thinwire/collective.h"
 #include "thinwire/strategy.h"
@@ -27,23 +28,20 @@ void require_same(Transport& wire, Floats values, std::string_view spec) {
 void train(Transport& wire, const char* spec, float movement) {
   const Layout layout{{{"all", 0, {kNumel}}}, kNumel};
   std::vector<float> grads(kNumel), params(kNumel, static_cast<float>(wire.rank()));
-  const auto strategy = make_strategy(spec);
-  Stats stats;
-  StepContext context{0, {params, grads, layout}, wire, stats};
-  strategy->begin(context);
-  for (; context.step < kSteps; ++context.step) {
+  test::StrategyDriver driver(wire, spec, layout);
+  driver.begin(params);
+  while (driver.step() < kSteps) {
+    const std::uint64_t step = driver.step();
     wire.sleep(Seconds(2e-4 * (1 + wire.rank())));
-    strategy->after_backward(context);
+    driver.exchange(grads, params);
     for (float& value : params) value += movement;
-    context.samples = 1;
-    strategy->after_step(context);
-    if (context.step == kSteps / 2) {  // as before a checkpoint
-      Payload state;
-      strategy->quiesce(context);
-      strategy->save(state);
+    driver.finish_step(params);
+    if (step == kSteps / 2) {  // as before a checkpoint
+      driver.quiesce(params);
+      driver.save();
     }
   }
-  strategy->end(context);
+  driver.end(params);
 
   const double mean = (wire.size() - 1) / 2.0 + static_cast<double>(movement) * kSteps;
   if (std::abs(params[kNumel / 2] - mean) > 1e-3) {
@@ -57,20 +55,17 @@ void train(Transport& wire, const char* spec, float movement) {
 void serve(Transport& wire, const char* spec) {
   const Layout layout{{{"all", 0, {kNumel}}}, kNumel};
   std::vector<float> grads(kNumel), params(kNumel), sum(kNumel);
-  const auto strategy = make_strategy(spec);
-  Stats stats;
-  StepContext context{0, {params, grads, layout}, wire, stats};
-  strategy->begin(context);
-  for (; context.step < kSteps; ++context.step) {
+  test::StrategyDriver driver(wire, spec, layout);
+  driver.begin(params);
+  while (driver.step() < kSteps) {
     const std::size_t shift = 17 * static_cast<std::size_t>(wire.rank());
     for (std::size_t i = 0; i < kNumel; ++i) {
-      grads[i] = (i + shift) % kSteps == context.step ? 1.0f : 0.0f;
+      grads[i] = (i + shift) % kSteps == driver.step() ? 1.0f : 0.0f;
     }
-    strategy->after_backward(context);
+    driver.exchange(grads, params);
     require_same(wire, grads, spec);
     for (std::size_t i = 0; i < kNumel; ++i) sum[i] += grads[i];
   }
-  strategy->end(context);
   const double most = *std::ranges::max_element(sum), least = *std::ranges::min_element(sum);
   if (least < 0 || most > 1 + 1e-6 || most < 0.5) {
     throw std::runtime_error(fmt::format("{}: means from {} to {}", spec, least, most));
@@ -79,7 +74,7 @@ void serve(Transport& wire, const char* spec) {
 
 }  // namespace
 
-void check_free_pace(Transport& wire) {
+void check_asynchronous(Transport& wire) {
   // By push-sum a step counts as much as its worker weighs at that time: only standing still leaves
   // the mean as it is.
   train(wire, "gossip:kappa=0", 0);

@@ -6,7 +6,7 @@
 namespace thinwire::laws {
 
 // Workers of different speeds with different models: they end with the same one, the mean.
-void check_free_pace(Transport& wire);
+void check_asynchronous(Transport& wire);
 
 // Workers beside servers, or one server alone: all get the same gradient, which is that of the
 // workers.

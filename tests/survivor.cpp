@@ -57,22 +57,19 @@ SurvivorRank::SurvivorRank(Transport& wire, const std::string& spec)
               kRows * kColumns + kBias},
       params_(layout_.numel, 0.5f),
       grads_(layout_.numel),
-      context_{0, {params_, grads_, layout_}, wire, stats_},
-      strategy_(make_strategy(spec)) {
-  // Products with powers of two are exact, so that it does not matter how they are computed.
-  context_.run.sgd = {0.5f, 0.125f, false};
-  strategy_->begin(context_);
+      // Products with powers of two are exact, so that it does not matter how they are computed.
+      run_{.sgd = {0.5f, 0.125f, false}},
+      driver_(wire, spec, layout_, run_) {
+  driver_.begin(params_);
 }
 
 void SurvivorRank::step() {
   for (std::size_t i = 0; i < grads_.size(); ++i) {
-    grads_[i] = gradient_of(wire_.rank(), context_.step, i);
+    grads_[i] = gradient_of(wire_.rank(), driver_.step(), i);
   }
   gradient_ = grads_;
   before_ = state();
-  context_.skip = false;
-  strategy_->after_backward(context_);
-  ++context_.step;
+  driver_.exchange(grads_, params_);
 }
 
 std::string SurvivorRank::lost() const {
@@ -91,11 +88,11 @@ std::string SurvivorRank::lost() const {
       difference("velocity of the bias", found.small_velocity, expected.small_velocity));
 }
 
-// As include/thinwire/sparse.h defines it. A bias that is exchanged by itself has its momentum
+// As kernel/topk.h defines it. A bias that is exchanged by itself has its momentum
 // afterwards.
 SparseState SurvivorRank::accumulated() const {
   SparseState state = read_sparse_state(before_);
-  const SgdConfig& sgd = context_.run.sgd;
+  const SgdConfig& sgd = run_.sgd;
   const std::size_t own = state.residual.size() - state.small_velocity.size();
   for (std::size_t i = 0; i < state.residual.size(); ++i) {
     float direction = gradient_[i] + sgd.weight_decay * params_[i];
@@ -108,9 +105,7 @@ SparseState SurvivorRank::accumulated() const {
 }
 
 Payload SurvivorRank::state() const {
-  Payload out;
-  strategy_->save(out);
-  return out;
+  return driver_.save();
 }
 
 std::uint64_t SurvivorRank::operations() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "testing/strategy_driver.h"
 #include "thinwire/strategy.h"
 
 namespace thinwire {
@@ -44,9 +45,8 @@ class SurvivorRank {
   Layout layout_;
   std::vector<float> params_, grads_, gradient_;  // gradient_: what grads_ was before the exchange
   Payload before_;                                // the state then
-  Stats stats_;
-  StepContext context_;
-  std::unique_ptr<Strategy> strategy_;
+  RunOptions run_;
+  test::StrategyDriver driver_;
 };
 
 }  // namespace thinwire

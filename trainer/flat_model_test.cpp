@@ -7,7 +7,6 @@
 #include "thinwire/launch.h"
 #include "thinwire/session.h"
 #include "trainer/models/network.h"
-#include "trainer/sgd.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -88,7 +87,7 @@ TEST(FlatModel, NoGradientIsCopiedOnItsWayToTheWire) {
     Session session(wire, {});
     session.begin(model.view(), 0);
     wire.sent.clear();
-    ASSERT_TRUE(session.after_backward(model.view()));
+    ASSERT_FALSE(session.exchange(model.view()).skip);
     const auto* begin = reinterpret_cast<const std::byte*>(model.grads().data());
     const auto* end = begin + model.grads().size_bytes();
     ASSERT_FALSE(wire.sent.empty());
@@ -107,13 +106,21 @@ TEST(Sgd, DoesWhatTorchDoes) {
                                               .momentum(options.momentum)
                                               .weight_decay(options.weight_decay)
                                               .nesterov(options.nesterov));
-    Sgd sgd(options, 1000);
-    for (int step = 0; step < 5; ++step) {
-      const torch::Tensor gradient = torch::linspace(0, step + 1, 1000);
-      theirs.mutable_grad() = gradient.clone();
-      optimizer.step();
-      sgd.step(ours, {gradient.data_ptr<float>(), 1000}, 0.1f);
-    }
+    run_workers("threads", {}, [&](Transport& wire) {
+      const Layout layout{{{"all", 0, {1000}}}, 1000};
+      SessionOptions session_options;
+      session_options.run.sgd = options;
+      Session session(wire, session_options);
+      for (int step = 0; step < 5; ++step) {
+        torch::Tensor gradient = torch::linspace(0, step + 1, 1000);
+        theirs.mutable_grad() = gradient.clone();
+        optimizer.step();
+        const ModelView model{ours, {gradient.data_ptr<float>(), 1000}, layout};
+        if (step == 0) session.begin(model, 0);
+        session.apply(model, session.exchange(model), 0.1f);
+        session.finish_step(model);
+      }
+    });
     for (std::size_t i = 0; i < 1000; ++i) {
       ASSERT_NEAR(ours[i], theirs.data_ptr<float>()[i], 1e-5) << i;
     }

@@ -9,7 +9,6 @@
 #include "trainer/evaluate.h"
 #include "trainer/flat_model.h"
 #include "trainer/models/network.h"
-#include "trainer/sgd.h"
 #include "trainer/test_run.h"
 
 namespace thinwire::trainer {
@@ -37,7 +36,7 @@ std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
   const ExampleShape shape = digits().train->shape();
   const auto network = make_network(options.model, shape, options.seed);
   FlatModel model(*network);
-  Sgd sgd(options.sgd, model.layout().numel);
+  std::vector<float> velocity(model.layout().numel);
   std::vector<std::unique_ptr<Loader>> loaders;
   for (int part = 0; part < parts; ++part) {
     const LoaderOptions reading{part, parts, options.batch, options.seed, 0};
@@ -53,8 +52,14 @@ std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
       if (gradients.empty()) losses.push_back(loss.item<double>());
       gradients.emplace_back(model.grads().begin(), model.grads().end());
     }
-    sgd.step(model.params(), mean_in_ring_order(gradients),
-             static_cast<float>(options.learning_rate));
+    const std::vector<float> mean = mean_in_ring_order(gradients);
+    const auto rate = static_cast<float>(options.learning_rate);
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      float& param = model.params()[i];
+      velocity[i] =
+          options.sgd.momentum * velocity[i] + (mean[i] + options.sgd.weight_decay * param);
+      param -= rate * velocity[i];
+    }
   }
   return losses;
 }

@@ -5,7 +5,7 @@
 namespace thinwire::trainer {
 
 int training_workers(const std::string& strategy, int ranks) {
-  return ranks - make_strategy(strategy)->first_worker(ranks);
+  return ranks - serving_ranks_of(*make_strategy(strategy), ranks);
 }
 
 std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,

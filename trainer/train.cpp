@@ -15,7 +15,6 @@
 #include "trainer/milestones.h"
 #include "trainer/models/network.h"
 #include "trainer/schedule.h"
-#include "trainer/sgd.h"
 
 namespace thinwire::trainer {
 namespace {
@@ -74,7 +73,6 @@ class Run {
         serves_(wire.rank() < wire.size() - workers_),
         schedule_(Schedule::parse(options.lr_schedule, options.learning_rate, workers_)),
         session_(wire, session_options(options, data, workers_)),
-        sgd_(session_.optimizer_share(), model_.layout().numel),
         store_(checkpoints(options, model_.layout().numel, wire.rank(), wire.size())) {}
 
   TrainResult run() {
@@ -128,10 +126,9 @@ class Run {
     report.loss = compute(batch);
     report.learning_rate = schedule_.rate(position() / steps_per_epoch_,
                                           static_cast<double>(options_.steps) / steps_per_epoch_);
-    if (session_.after_backward(model_.view())) {
-      sgd_.step(model_.params(), model_.grads(), static_cast<float>(report.learning_rate));
-    }
-    session_.after_step(model_.view(), {batch.examples, report.learning_rate});
+    const Update update = session_.exchange(model_.view());
+    session_.apply(model_.view(), update, static_cast<float>(report.learning_rate));
+    session_.finish_step(model_.view(), {batch.examples, report.learning_rate});
     counters_.samples += is_asynchronous() ? batch.examples : batch.global_examples;
     ++counters_.steps;
     losses_.loss += report.loss * static_cast<double>(batch.examples);
@@ -267,10 +264,12 @@ class Run {
                      {"counters", raw(counters)},
                      {"strategy", strategy}});
     const auto model = pack(
-        {{"params", std::as_bytes(model_.params())}, {"velocity", std::as_bytes(sgd_.velocity())}});
+        {{"params", std::as_bytes(model_.params())}, {"velocity", std::as_bytes(velocity())}});
     if (!is_synchronous()) own.insert(own.end(), model.begin(), model.end());
     store_.save(wire_, step, own, model, options_.keep);
   }
+
+  MutFloats velocity() { return session_.velocity(model_.layout().numel); }
 
   std::uint64_t start_fresh() {
     if (!options_.out.empty() && store_.set_aside_earlier() && wire_.rank() == 0) {
@@ -287,9 +286,9 @@ class Run {
     if (wire_.rank() == 0 || !is_synchronous()) {
       const std::vector<Section>& from = is_synchronous() ? loaded.model : loaded.own;
       unpack(from, "params", std::as_writable_bytes(model_.params()));
-      unpack(from, "velocity", std::as_writable_bytes(sgd_.velocity()));
+      unpack(from, "velocity", std::as_writable_bytes(velocity()));
     }
-    if (is_synchronous()) broadcast(wire_, std::as_writable_bytes(sgd_.velocity()));
+    if (is_synchronous()) broadcast(wire_, std::as_writable_bytes(velocity()));
     session_.load(section(loaded.own, "strategy"));
     for (const std::string& note : loaded.notes) {
       const std::string text = fmt::format("rank {}: checkpoint of {}", wire_.rank(), note);
@@ -351,7 +350,6 @@ class Run {
   bool serves_;
   Schedule schedule_;
   Session session_;
-  Sgd sgd_;
   CheckpointStore store_;
   double steps_per_epoch_ = 1;
   Seconds start_{0};

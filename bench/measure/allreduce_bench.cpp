@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "plan/synthetic_model.h"
 #include "thinwire/collective.h"
-#include "thinwire/strategy.h"
+#include "thinwire/session.h"
 
 namespace thinwire::measure {
 namespace {
@@ -45,30 +45,34 @@ class Measurement {
   Measurement(Transport& wire, const AllreduceBenchOptions& plan, std::size_t numel)
       : wire_(wire),
         plan_(plan),
-        strategy_(make_strategy(plan.strategy)),
         // The others promise something else than the exact mean, which their own tests check.
         exact_(plan.strategy == "dense" || plan.strategy == "dense:dtype=fp32"),
         gradient_(numel),
         layout_(plan::layered(numel, kLayerSide)),
-        context_{0, {{}, gradient_, layout_}, wire, stats_} {
-    context_.run.charge_codec = true;
-  }
+        session_(wire, session_options(plan)) {}
 
   AllreduceResult run(const RepStarted& rep_started) {
-    strategy_->begin(context_);
+    session_.begin(view(), 0);
     for (int rep = 0; rep < plan_.warmup + plan_.reps; ++rep) {
       rep_started(rep);
       note(agree(exchange(rep)), rep);
     }
-    strategy_->end(context_);
+    session_.end(view());
     AllreduceResult out = result();
     out.seconds_add = measure_add();
-    out.metrics = strategy_->metrics();
-    sum_metrics(wire_, out.metrics);
+    out.metrics = session_.metrics();
     return out;
   }
 
  private:
+  static SessionOptions session_options(const AllreduceBenchOptions& plan) {
+    SessionOptions options;
+    options.strategy = plan.strategy;
+    options.run.charge_codec = true;
+    return options;
+  }
+  ModelView view() { return {{}, gradient_, layout_}; }
+
   // Every rank at once, as in an exchange. In simulated time ranks compute one after the other, so
   // one of them will do.
   double measure_add() {
@@ -91,18 +95,18 @@ class Measurement {
 
   Observed exchange(int rep) {
     plan::fill_gradient(gradient_, plan_.seed, rep, wire_.rank());
-    context_.step = static_cast<std::uint64_t>(rep);
     const Traffic& traffic = wire_.traffic();
-    const Seconds codec = stats_.codec;
+    const Seconds codec = session_.stats().codec;
     barrier(wire_);
     const std::uint64_t sent = traffic.bytes_sent, received = traffic.bytes_received;
     const Seconds start = wire_.now();
-    strategy_->after_backward(context_);
+    session_.exchange(view());
     const Seconds elapsed = wire_.now() - start;
+    session_.finish_step(view());
 
     Observed out;
     out.values[Observed::elapsed] = nanoseconds(elapsed);
-    out.values[Observed::codec] = nanoseconds(stats_.codec - codec);
+    out.values[Observed::codec] = nanoseconds(session_.stats().codec - codec);
     out.values[Observed::sent] = traffic.bytes_sent - sent;
     out.values[Observed::received] = traffic.bytes_received - received;
     out.values[Observed::wrong] = exact_ ? find_wrong(gradient_, plan_.seed, rep, wire_.size()) : 0;
@@ -151,12 +155,10 @@ class Measurement {
 
   Transport& wire_;
   const AllreduceBenchOptions& plan_;
-  std::unique_ptr<Strategy> strategy_;
   bool exact_;
   std::vector<float> gradient_;
   Layout layout_;
-  Stats stats_;
-  StepContext context_;
+  Session session_;
   std::vector<double> elapsed_, codec_;
   std::uint64_t sent_ = 0, received_ = 0;
   bool identical_ = true;

@@ -21,6 +21,7 @@ enum class Purpose : std::uint16_t {
   places = 21,    // that Global RandK sends
   power = 22,     // starting vectors of PowerSGD
   peers = 23,     // whom a gossip reaches
+  bucket = 24,    // seeds of the buckets of a gradient
 };
 
 // Philox4x32-10 (Salmon et al., SC 2011), by way of Random123. `element` must be below 2^48.

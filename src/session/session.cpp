@@ -5,32 +5,29 @@
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
 
+#include "base/bytes.h"
 #include "base/hash.h"
+#include "kernel/finite.h"
+#include "session/buckets.h"
+#include "session/exchanges.h"
+#include "session/sgd.h"
+#include "strategy/common/phase_time.h"
 #include "thinwire/collective.h"
+#include "thinwire/error.h"
 
 namespace thinwire {
 namespace {
 
-// Nothing recovers from so many steps that were skipped one after the other.
+// After this many skipped steps in a row the model itself is not finite.
 constexpr std::uint64_t kMostSkippedInARow = 100;
 
-// The hash of each tensor and, at the end, that of all of them.
-std::vector<std::uint64_t> tensor_hashes(const ModelView& model) {
-  std::vector<std::uint64_t> hashes;
-  const auto& tensors = model.layout.tensors;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::size_t end = i + 1 < tensors.size() ? tensors[i + 1].offset : model.layout.numel;
-    hashes.push_back(base::hash64(
-        std::as_bytes(model.params.subspan(tensors[i].offset, end - tensors[i].offset))));
-  }
-  return hashes;
-}
-
-// Of all that ranks send each other without a version of its own: dense and quantized vectors, the
-// news of rounds, and in which order. To be raised when docs/wire-format.md or a collective
-// changes.
-constexpr int kWireVersion = 2;
+// The version of all that ranks send each other without a version of its own: dense and quantized
+// vectors, the progress of rounds, and in which order. To be raised when docs/wire-format.md or a
+// collective changes.
+constexpr int kWireVersion = 3;
+constexpr std::uint32_t kStateVersion = 1;
 
 // What a rank says about itself before the first step.
 struct Start {
@@ -38,20 +35,66 @@ struct Start {
   std::uint64_t step;     // 0 where each worker counts its own
 };
 
+std::unique_ptr<Strategy> make(const SessionOptions& options) {
+  return options.make_strategy ? options.make_strategy() : make_strategy(options.strategy);
+}
+
+}  // namespace
+
+Session::Session(Transport& wire, const SessionOptions& options)
+    : Session(wire, options, make(options)) {}
+
+Session::Session(Transport& wire, const SessionOptions& options,
+                 std::unique_ptr<Strategy> strategy)
+    : wire_(wire), options_(options), share_(options.run.sgd) {
+  strategies_.push_back(std::move(strategy));
+  model_strategy_ = dynamic_cast<ModelStrategy*>(strategies_[0].get());
+  const auto* gradients = dynamic_cast<const GradientStrategy*>(strategies_[0].get());
+  if (model_strategy_ == nullptr && gradients == nullptr) {
+    throw std::invalid_argument("Session: neither a GradientStrategy nor a ModelStrategy");
+  }
+  if (gradients != nullptr && !alone()) {
+    first_worker_ = serving_ranks_of(*gradients, wire.size());
+    share_ = gradients->optimizer_share(options.run.sgd);
+  }
+}
+
+Session::~Session() = default;
+
+void Session::require(Phase expected, const char* call) const {
+  if (phase_ == expected) return;
+  throw std::logic_error(fmt::format(
+      "Session::{}: called out of order; the order is begin, then for each step exchange (or "
+      "submit and wait_all), apply and finish_step, then end",
+      call));
+}
+
+StrategyContext Session::context(const Layout& layout) {
+  return {wire_, layout, options_.run, stats_, options_.log, first_worker_};
+}
+
+SyncMode Session::sync_mode() const {
+  if (alone() || model_strategy_ == nullptr) return SyncMode::synchronous;
+  return model_strategy_->sync_mode();
+}
+
+std::uint64_t Session::global_samples() const {
+  return model_strategy_ == nullptr ? 0 : model_strategy_->global_samples();
+}
+
 // Ranks with other options would average what does not belong together, or wait for messages that
-// nobody sends. So would ranks that begin at different steps: most messages do not say theirs.
-void check_agreement(Transport& wire, const SessionOptions& options, std::size_t numel,
-                     std::uint64_t step) {
-  const RunOptions& run = options.run;
-  const std::string plan =
-      fmt::format("{} {} {} {} {} {} {} {} {}", kWireVersion, options.strategy, numel, run.seed,
-                  run.steps, run.samples, run.sgd.momentum, run.sgd.weight_decay, run.sgd.nesterov);
-  const Start mine{base::hash64(std::as_bytes(std::span(plan))), step};
-  std::vector<Start> all(static_cast<std::size_t>(wire.size()));
-  allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+// no rank sends. So would ranks that begin at different steps: most messages do not carry theirs.
+void Session::check_agreement(std::size_t numel, std::uint64_t step) {
+  const RunOptions& run = options_.run;
+  const std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {}", kWireVersion, options_.strategy, buckets_.size(), numel,
+      run.seed, run.steps, run.samples, run.sgd.momentum, run.sgd.weight_decay, run.sgd.nesterov);
+  const Start mine{base::hash64(std::as_bytes(std::span(text))), step};
+  std::vector<Start> all(static_cast<std::size_t>(wire_.size()));
+  allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   std::vector<int> others;
   std::vector<std::string> elsewhere;
-  for (int rank = 1; rank < wire.size(); ++rank) {
+  for (int rank = 1; rank < wire_.size(); ++rank) {
     const Start& theirs = all[static_cast<std::size_t>(rank)];
     if (theirs.options != all[0].options) others.push_back(rank);
     if (theirs.step != all[0].step) {
@@ -60,58 +103,112 @@ void check_agreement(Transport& wire, const SessionOptions& options, std::size_t
   }
   if (!others.empty()) {
     throw ConfigError(fmt::format(
-        "rank {}: ranks {} run with other options than rank 0 (strategy, model, seed, "
-        "momentum, weight "
-        "decay or length of the run), or another version of thinwire. Start all ranks with "
-        "the same program and command line.",
-        wire.rank(), fmt::join(others, ", ")));
+        "session: ranks {} have other options than rank 0 (strategy, model, seed, momentum, weight "
+        "decay, length of the run), or another version of thinwire; start all ranks with the same "
+        "program and command line (this is rank {})",
+        fmt::join(others, ", "), wire_.rank()));
   }
   if (elsewhere.empty()) return;
-  throw ConfigError(
-      fmt::format("rank {}: rank 0 begins at step {}, but {}. All ranks must begin, or resume, at "
-                  "the same step.",
-                  wire.rank(), all[0].step, fmt::join(elsewhere, ", ")));
+  throw ConfigError(fmt::format(
+      "session: rank 0 begins at step {}, but {}; all ranks must begin, or resume, at the same "
+      "step (this is rank {})",
+      all[0].step, fmt::join(elsewhere, ", "), wire_.rank()));
 }
 
-}  // namespace
-
-Session::Session(Transport& wire, const SessionOptions& options)
-    : wire_(wire), options_(options), strategy_(make_strategy(options.strategy)) {}
-
 void Session::begin(ModelView model, std::uint64_t step) {
+  require(Phase::created, "begin");
   step_ = step;
-  check_agreement(wire_, options_, model.layout.numel,
-                  sync_mode() == SyncMode::asynchronous ? 0 : step);
+  const std::size_t count = model_strategy_ != nullptr ? 1 : options_.buckets;
+  buckets_ = session::split_layout(model.layout, count);
+  check_agreement(model.layout.numel, sync_mode() == SyncMode::asynchronous ? 0 : step);
   if (!resumed_ || sync_mode() == SyncMode::synchronous) {
     broadcast(wire_, std::as_writable_bytes(model.params));
   }
-  StepContext now = context(model);
-  strategy_->begin(now);
+  velocity(model.layout.numel);
+  if (!alone()) begin_strategies(model);
+  phase_ = Phase::between_steps;
+  left_at_ = wire_.now();
 }
 
-bool Session::after_backward(ModelView model) {
-  StepContext now = context(model);
-  strategy_->after_backward(now);
-  if (!now.skip) {
+void Session::begin_strategies(ModelView model) {
+  while (strategies_.size() < buckets_.size()) strategies_.push_back(make(options_));
+  for (std::size_t i = 0; i < loaded_.size(); ++i) strategies_[i]->load(loaded_[i]);
+  loaded_.clear();
+  if (model_strategy_ != nullptr) {
+    dense_steps_ = model_strategy_->dense_steps(options_.run);
+    model_strategy_->begin(context(buckets_[0].layout), model.params, step_);
+  } else {
+    exchanges_ = std::make_unique<Exchanges>(context(buckets_[0].layout), buckets_, strategies_);
+    exchanges_->begin();
+  }
+}
+
+Update Session::exchange(ModelView model) {
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) submit(model, bucket);
+  return wait_all(model);
+}
+
+Ticket Session::submit(ModelView model, std::size_t bucket) {
+  if (phase_ == Phase::between_steps) {
+    own_time_ += wire_.now() - left_at_;
+    phase_ = Phase::submitting;
+  }
+  require(Phase::submitting, "submit");
+  if (bucket >= buckets_.size()) throw std::out_of_range("Session::submit: no such bucket");
+  if (exchanges_) exchanges_->submit(bucket, model, step_);
+  return {bucket};
+}
+
+void Session::wait(Ticket ticket) {
+  require(Phase::submitting, "wait");
+  if (exchanges_) exchanges_->wait(ticket.bucket);
+}
+
+Update Session::wait_all(ModelView model) {
+  require(Phase::submitting, "wait_all");
+  // Whatever happens: a step whose exchange failed can only be followed by another one.
+  phase_ = Phase::between_steps;
+  const Update update = exchanges_ ? exchanges_->wait_all(stats_) : keep_gradients(model);
+  phase_ = Phase::exchanged;
+  left_at_ = wire_.now();
+  return finish_exchange(update);
+}
+
+// A single worker and model strategies apply their own gradients; of the latter, the first steps may
+// be dense. Only a dense step is skipped by all ranks together.
+Update Session::keep_gradients(const ModelView& model) {
+  bool finite = true;
+  if (!alone() && step_ < dense_steps_) {
+    const PhaseTimer timer([this] { return wire_.now(); }, stats_.wire);
+    finite = allreduce_mean(wire_, model.grads);
+  } else {
+    strategy::timed_codec(context(model.layout), [&] { finite = kernel::all_finite(model.grads); });
+  }
+  return Update::dense(finite);
+}
+
+Update Session::finish_exchange(Update update) {
+  if (!update.skip) {
     skipped_in_a_row_ = 0;
-    return true;
+    return update;
   }
   ++stats_.skipped_steps;
   const std::string text = fmt::format(
-      "a gradient of step {} is not finite; a smaller learning rate or a warm-up may help", step_);
-  if (options_.nonfinite == NonFinite::stop) throw Error(text + " (--nonfinite stop)");
+      "session: a gradient of step {} is not finite; a smaller learning rate or a warm-up may help",
+      step_);
+  if (options_.nonfinite == NonFinite::stop) throw Error(text);
   if (++skipped_in_a_row_ == kMostSkippedInARow) {
-    throw Error(
-        fmt::format("rank {}: the gradients of {} steps in a row, up to step {}, are not finite: "
-                    "the model itself is lost. Start again with a smaller learning rate or a "
-                    "warm-up, or from a checkpoint before.",
-                    wire_.rank(), kMostSkippedInARow, step_));
+    throw Error(fmt::format(
+        "session: the gradients of {} steps in a row, up to step {}, are not finite on rank {}: the "
+        "model itself is lost; start again with a smaller learning rate or a warm-up, or from an "
+        "earlier checkpoint",
+        kMostSkippedInARow, step_, wire_.rank()));
   }
   warn_skipped(text);
-  return false;
+  return update;
 }
 
-// Where one is not finite, hundreds often follow: the 1st, 2nd, 4th, 8th, ... are told.
+// Hundreds of skipped steps often follow each other: the 1st, 2nd, 4th, 8th, ... are reported.
 void Session::warn_skipped(const std::string& why) const {
   const bool everywhere = sync_mode() == SyncMode::synchronous;
   if (!options_.log || (everywhere && wire_.rank() != 0)) return;
@@ -122,63 +219,112 @@ void Session::warn_skipped(const std::string& why) const {
                            stats_.skipped_steps));
 }
 
-void Session::after_step(ModelView model, const StepTaken& taken) {
-  StepContext now = context(model);
-  now.samples = taken.samples;
-  now.learning_rate = taken.learning_rate;
-  strategy_->after_step(now);
+MutFloats Session::velocity(std::size_t numel) {
+  if (share_.momentum != 0) velocity_.resize(numel, 0.0f);
+  return velocity_;
+}
+
+void Session::apply(ModelView model, const Update& update, float learning_rate) {
+  require(Phase::exchanged, "apply");
+  if (update.skip) return;
+  session::apply_sgd(share_, model.params, model.grads, velocity_, update, learning_rate);
+}
+
+void Session::finish_step(ModelView model, const StepTaken& taken) {
+  require(Phase::exchanged, "finish_step");
+  own_time_ += wire_.now() - left_at_;
+  if (model_strategy_ != nullptr && !alone()) {
+    const Seconds start = wire_.now(), codec = stats_.codec, wait = stats_.wait;
+    model_strategy_->after_step({{context(model.layout)},
+                                 step_,
+                                 model.params,
+                                 taken.samples,
+                                 taken.learning_rate,
+                                 std::exchange(own_time_, Seconds(0))});
+    const bool free = wire_.runtime().simulated() && !options_.run.charge_codec;
+    const Seconds computed = free ? Seconds(0) : stats_.codec - codec;
+    stats_.wire += wire_.now() - start - computed - (stats_.wait - wait);
+  }
   ++step_;
   ++stats_.steps;
   const bool due = options_.check_every > 0 && step_ % options_.check_every == 0;
   if (due && sync_mode() == SyncMode::synchronous) check_replicas(model);
+  phase_ = Phase::between_steps;
+  left_at_ = wire_.now();
 }
 
 void Session::end(ModelView model) {
-  StepContext now = context(model);
-  strategy_->end(now);
+  require(Phase::between_steps, "end");
+  if (model_strategy_ != nullptr && !alone()) {
+    const PhaseTimer timer([this] { return wire_.now(); }, stats_.wire);
+    model_strategy_->end(context(model.layout), model.params);
+  }
+  phase_ = Phase::ended;
 }
 
 void Session::quiesce(ModelView model) {
-  StepContext now = context(model);
-  strategy_->quiesce(now);
+  require(Phase::between_steps, "quiesce");
+  if (model_strategy_ != nullptr && !alone()) {
+    model_strategy_->quiesce(context(model.layout), model.params);
+  }
+  left_at_ = wire_.now();
+}
+
+void Session::save(Payload& out) const {
+  base::ByteWriter writer(out);
+  writer.put(kStateVersion);
+  const std::size_t count = alone() ? 0 : buckets_.size();
+  writer.put<std::uint64_t>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Payload state;
+    strategies_[i]->save(state);
+    writer.put<std::uint64_t>(state.size());
+    writer.put(state);
+  }
 }
 
 void Session::load(Bytes in) {
-  strategy_->load(in);
+  require(Phase::created, "load");
+  base::ByteReader reader(in, "the state of a session");
+  if (const auto version = reader.get<std::uint32_t>(); version != kStateVersion) {
+    throw WireError(fmt::format("session: the state has version {}, this build reads {}", version,
+                                kStateVersion));
+  }
+  const auto count = reader.get<std::uint64_t>();
+  const std::uint64_t most = alone() ? 0 : model_strategy_ != nullptr ? 1 : options_.buckets;
+  if (count > most) {
+    throw WireError(fmt::format("session: the state has {} buckets, this session at most {}", count,
+                                most));
+  }
+  loaded_.clear();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Bytes state = reader.take(reader.get<std::uint64_t>());
+    loaded_.emplace_back(state.begin(), state.end());
+  }
+  reader.expect_end();
   resumed_ = true;
 }
 
 std::vector<Metric> Session::metrics() {
-  std::vector<Metric> metrics = strategy_->metrics();
-  sum_metrics(wire_, metrics);
-  return metrics;
-}
-
-bool Session::replicas_identical(ModelView model) {
-  std::uint64_t bounds[2];
-  bounds[0] = base::hash64(std::as_bytes(model.params));
-  bounds[1] = ~bounds[0];
-  allreduce_max(wire_, std::span(bounds));
-  return bounds[0] == ~bounds[1];
-}
-
-void Session::check_replicas(ModelView model) {
-  if (replicas_identical(model)) return;
-  const std::vector<std::uint64_t> mine = tensor_hashes(model);
-  std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(wire_.size()));
-  allgather(wire_, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
-  for (std::size_t tensor = 0; tensor < mine.size(); ++tensor) {
-    std::vector<int> others;
-    for (int rank = 1; rank < wire_.size(); ++rank) {
-      const auto row = static_cast<std::size_t>(rank) * mine.size();
-      if (all[row + tensor] != all[tensor]) others.push_back(rank);
+  std::vector<Metric> out = strategies_[0]->metrics();
+  for (std::size_t i = 1; i < strategies_.size(); ++i) {
+    // Sums over buckets of the metrics that all of them have; those per tensor are kept apart.
+    for (const Metric& metric : strategies_[i]->metrics()) {
+      const auto same = std::ranges::find_if(out, [&](const Metric& other) {
+        return other.name == metric.name && other.group == metric.group;
+      });
+      if (same == out.end()) {
+        out.push_back(metric);
+      } else {
+        same->amount += metric.amount;
+        same->of += metric.of;
+      }
     }
-    if (others.empty()) continue;
-    throw Error(fmt::format(
-        "the replicas differ after step {}: tensor '{}' of rank {} is not that of rank 0. Either "
-        "their machines compute differently (compiler, CPU, libraries), or this is a bug.",
-        step_, model.layout.tensors[tensor].name, fmt::join(others, ", ")));
   }
+  sum_metrics(wire_, out);
+  return out;
 }
+
+CostProfile Session::cost_profile() const { return strategies_[0]->cost_profile(); }
 
 }  // namespace thinwire

@@ -52,7 +52,7 @@ TEST(Session, RanksThatBeginAtDifferentStepsAreNamed) {
   for (const char* strategy : {"dense", "qsgd", "localsgd"}) {
     EXPECT_EQ(refusals(
                   begin, [&](int) { return options_for(strategy); },
-                  AllOf(HasSubstr("rank 0 begins at step 10, but rank 2 at step 20."),
+                  AllOf(HasSubstr("rank 0 begins at step 10, but rank 2 at step 20;"),
                         Not(HasSubstr("rank 1 at step")))),
               3)
         << strategy;
@@ -60,7 +60,7 @@ TEST(Session, RanksThatBeginAtDifferentStepsAreNamed) {
 }
 
 // There each worker counts its own steps, and has taken as many as it could.
-TEST(Session, AtFreePaceStepsMayDiffer) {
+TEST(Session, StepsOfAsynchronousWorkersMayDiffer) {
   const auto begin = [](Session& session, int rank, ModelView model) {
     session.begin(model, static_cast<std::uint64_t>(rank));
   };
@@ -72,7 +72,7 @@ TEST(Session, AtFreePaceStepsMayDiffer) {
 TEST(Session, RanksWithOtherOptionsAreNamed) {
   const auto begin = [](Session& session, int, ModelView model) { session.begin(model, 0); };
   const auto options = [](int rank) { return options_for(rank == 1 ? "qsgd" : "dense"); };
-  EXPECT_EQ(refusals(begin, options, HasSubstr("ranks 1 run with other options than rank 0")), 3);
+  EXPECT_EQ(refusals(begin, options, HasSubstr("ranks 1 have other options than rank 0")), 3);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "base/registry.h"
 #include "base/spec.h"
 #include "thinwire/strategy.h"
@@ -38,23 +40,32 @@ std::unique_ptr<Strategy> make_strategy(std::string_view spec_text) {
   return base::make_part<Strategy>("strategy", kEntries, spec_text);
 }
 
-SgdConfig Strategy::optimizer_share(const SgdConfig& asked, int) const { return asked; }
+int GradientStrategy::serving_ranks(int) const { return 0; }
 
-SyncMode Strategy::sync_mode() const { return SyncMode::synchronous; }
+std::uint64_t ModelStrategy::dense_steps(const RunOptions&) const { return 0; }
 
-int Strategy::first_worker(int) const { return 0; }
+void ModelStrategy::quiesce(const StrategyContext&, MutFloats) {}
 
-std::uint64_t Strategy::global_samples() const { return 0; }
+std::uint64_t ModelStrategy::global_samples() const { return 0; }
 
-std::vector<Metric> Strategy::metrics() const { return {}; }
+SyncMode sync_mode_of(const Strategy& strategy) {
+  const auto* models = dynamic_cast<const ModelStrategy*>(&strategy);
+  return models == nullptr ? SyncMode::synchronous : models->sync_mode();
+}
+
+int serving_ranks_of(const Strategy& strategy, int ranks) {
+  const auto* gradients = dynamic_cast<const GradientStrategy*>(&strategy);
+  return gradients == nullptr || ranks == 1 ? 0 : gradients->serving_ranks(ranks);
+}
 
 void Strategy::save(Payload&) const {}
 
 void Strategy::load(Bytes in) {
-  if (!in.empty()) {
-    throw WireError("a strategy without state was given " + std::to_string(in.size()) +
-                    " bytes of it: the checkpoint is of another strategy");
-  }
+  if (in.empty()) return;
+  throw WireError(
+      fmt::format("strategy: {} bytes of state for a strategy that has none; the checkpoint is of "
+                  "another strategy",
+                  in.size()));
 }
 
 }  // namespace thinwire

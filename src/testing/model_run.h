@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "testing/strategy_driver.h"
 #include "thinwire/strategy.h"
 #include "transport/backends.h"
 
@@ -41,8 +42,8 @@ struct ModelRecord {
   std::uint64_t steps = 0, messages_sent = 0, global_samples = 0;
 };
 
-// What one worker does. `at_step` may look at the strategy, or throw.
-using AtStep = std::function<void(Strategy&, StepContext&)>;
+// What one worker does. `at_step` may look at the strategy after a step, or throw.
+using AtStep = std::function<void(StrategyDriver&, MutFloats params)>;
 
 inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& record,
                         const AtStep& at_step = {}) {
@@ -52,32 +53,28 @@ inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& recor
   if (params.empty()) {
     for (std::size_t i = 0; i < run.numel; ++i) params.push_back(run.start(wire.rank(), i));
   }
-  const auto strategy = make_strategy(run.spec);
-  StepContext context{0, {params, grads, layout}, wire, record.stats, false, run.plan, nullptr, 0,
-                      0};
-  strategy->begin(context);
+  StrategyDriver driver(wire, run.spec, layout, run.plan);
+  driver.begin(params);
   const auto over = [&] {
     const std::uint64_t target = run.plan.samples;
-    return context.step >= run.steps || (target > 0 && strategy->global_samples() >= target);
+    return driver.step() >= run.steps || (target > 0 && driver.global_samples() >= target);
   };
-  for (; !over(); ++context.step) {
-    wire.sleep(Seconds(run.seconds(wire.rank(), context.step)));
-    context.skip = false;
-    strategy->after_backward(context);
-    if (!context.skip) {
-      for (float& value : params) value += run.movement(wire.rank(), context.step, value);
+  while (!over()) {
+    const std::uint64_t step = driver.step();
+    wire.sleep(Seconds(run.seconds(wire.rank(), step)));
+    if (!driver.exchange(grads, params).skip) {
+      for (float& value : params) value += run.movement(wire.rank(), step, value);
     }
-    context.samples = run.samples_per_step;
-    context.learning_rate = run.learning_rate(context.step);
-    strategy->after_step(context);
+    driver.finish_step(params, run.samples_per_step, run.learning_rate(step));
     record.ended.push_back(wire.now().count());
-    if (at_step) at_step(*strategy, context);
+    if (at_step) at_step(driver, params);
   }
   record.before_end = params;
-  record.steps = context.step;
-  record.global_samples = strategy->global_samples();
-  strategy->end(context);
-  record.metrics = strategy->metrics();
+  record.steps = driver.step();
+  record.global_samples = driver.global_samples();
+  driver.end(params);
+  record.metrics = driver.metrics();
+  record.stats = driver.stats();
   record.messages_sent = wire.traffic().messages_sent;
 }
 

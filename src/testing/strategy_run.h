@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "strategy/common/state.h"
+#include "testing/strategy_driver.h"
 #include "thinwire/collective.h"
 #include "thinwire/launch.h"
 #include "thinwire/strategy.h"
@@ -56,23 +57,19 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
     Layout layout{{{"all", 0, run.shape.empty() ? std::vector{run.numel} : run.shape}}, run.numel};
     if (!run.tensors.empty()) layout.tensors = run.tensors;
     std::vector<float> grads(run.numel), params(run.numel, 0.5f);
-    const auto strategy = make_strategy(run.spec);
-    if (resume_state != nullptr) strategy->load(resume_state[wire.rank()]);
-    StepContext context{first_step, {params, grads, layout}, wire, record.stats, false, run.plan,
-                        nullptr};
-    strategy->begin(context);
-    for (; context.step < run.steps; ++context.step) {
+    StrategyDriver driver(wire, run.spec, layout, run.plan, {}, first_step);
+    if (resume_state != nullptr) driver.load(resume_state[wire.rank()]);
+    driver.begin(params);
+    while (driver.step() < run.steps) {
       for (std::size_t i = 0; i < run.numel; ++i) {
-        grads[i] = run.gradient(wire.rank(), context.step, i);
+        grads[i] = run.gradient(wire.rank(), driver.step(), i);
       }
-      context.skip = false;
-      strategy->after_backward(context);
+      record.skipped.push_back(driver.exchange(grads, params).skip);
       record.grads.push_back(grads);
-      record.skipped.push_back(context.skip);
     }
-    strategy->end(context);
-    strategy->save(record.state);
-    record.metrics = strategy->metrics();
+    record.state = driver.save();
+    record.metrics = driver.metrics();
+    record.stats = driver.stats();
     record.bytes_sent = wire.traffic().bytes_sent;
     record.messages_sent = wire.traffic().messages_sent;
   });
@@ -87,11 +84,7 @@ inline std::vector<std::string> warnings_of(const StrategyRun& run) {
   options.size = run.workers;
   run_workers("threads", options, [&](Transport& wire) {
     const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
-    std::vector<float> params(run.numel), grads(run.numel);
-    Stats stats;
-    StepContext context{0, {params, grads, layout}, wire, stats, false, run.plan};
-    if (wire.rank() == 0) context.log = &log;
-    make_strategy(run.spec)->begin(context);
+    StrategyDriver(wire, run.spec, layout, run.plan, wire.rank() == 0 ? log : LogSink()).begin();
   });
   return out;
 }

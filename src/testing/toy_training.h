@@ -50,10 +50,8 @@ class ToyTraining {
       const auto noise = base::philox(7, session_.step() << 16 | rank, i, base::Purpose::test);
       grads_[i] = params_[i] - 1 + base::unit_float(noise[0]) - 0.5f;
     }
-    if (session_.after_backward(view())) {
-      for (std::size_t i = 0; i < params_.size(); ++i) params_[i] -= kRate * grads_[i];
-    }
-    session_.after_step(view(), {1, kRate});
+    session_.apply(view(), session_.exchange(view()), kRate);
+    session_.finish_step(view(), {1, kRate});
   }
 
   Layout layout_;

@@ -14,7 +14,6 @@
 #include "strategy/common/phase_time.h"
 #include "strategy/common/progress_rounds.h"
 #include "strategy/common/state.h"
-#include "strategy/common/step_clock.h"
 #include "thinwire/collective.h"
 
 namespace thinwire::strategy {
@@ -28,7 +27,7 @@ constexpr std::uint64_t kShortestBound = 16;  // steps, when it is automatic
 constexpr std::size_t kPart = std::size_t{4} << 20;
 
 // The first steps are those of synchronous SGD, for models that have hardly learned do not average
-// well: an epoch or 500 steps, but no more than 2 % of the run, for they go at the sync_mode of the
+// well: an epoch or 500 steps, but no more than 2 % of the run, for they go at the speed of the
 // slowest.
 std::uint64_t warm_up_steps(const RunOptions& run) {
   std::uint64_t steps = std::min<std::uint64_t>(500, run.steps / 50);
@@ -38,57 +37,40 @@ std::uint64_t warm_up_steps(const RunOptions& run) {
   return steps;
 }
 
-class LaSgd final : public Strategy {
+class LaSgd final : public ModelStrategy {
  public:
   LaSgd(std::uint64_t period, std::uint64_t bound)
       : asked_period_(period),
         asked_bound_(bound),
         rounds_([this](Transport& lane) { average(lane); }) {}
 
-  void begin(StepContext& context) override {
-    if (context.wire.size() == 1) return;
-    warm_up_ = warm_up_steps(context.run);
-    last_merge_ = context.step;
-    ledger_.begin(context.model.params);
-    numel_ = context.model.params.size();
+  void begin(const StrategyContext& context, Floats params, std::uint64_t step) override {
+    last_merge_ = step;
+    ledger_.begin(params);
+    numel_ = params.size();
     rounds_.open(context.wire, context.run.samples);
-    clock_.leave(context.wire.now());
   }
 
-  void after_backward(StepContext& context) override {
-    clock_.enter(context.wire.now());
-    if (context.wire.size() == 1 || context.step >= warm_up_) {
-      timed_codec(context, [&] { context.skip = !kernel::all_finite(context.model.grads); });
+  std::uint64_t dense_steps(const RunOptions& run) const override { return warm_up_steps(run); }
+
+  void after_step(const ModelStep& step) override {
+    if (step.step < warm_up_steps(step.run)) {
+      warm_up_step(step);
     } else {
-      timed_wire(context,
-                 [&] { context.skip = !allreduce_mean(context.wire, context.model.grads); });
+      free_step(step);
     }
-    clock_.leave(context.wire.now());
   }
 
-  void after_step(StepContext& context) override {
-    if (context.wire.size() == 1) return;
-    clock_.enter(context.wire.now());
-    const Seconds duration = clock_.take();
-    if (context.step < warm_up_) {
-      warm_up_step(context);
-    } else {
-      free_step(context, duration);
-    }
-    clock_.leave(context.wire.now());
-  }
-
-  void quiesce(StepContext&) override {
+  void quiesce(const StrategyContext&, MutFloats) override {
     rounds_.stop();
     remember_samples();
   }
 
-  void end(StepContext& context) override {
-    if (context.wire.size() == 1) return;
+  void end(const StrategyContext& context, MutFloats params) override {
     rounds_.stop();
     remember_samples();
-    ledger_.merge(context.model.params);
-    agree_on_mean(context);
+    ledger_.merge(params);
+    agree_on_mean(context, params);
   }
 
   SyncMode sync_mode() const override { return SyncMode::asynchronous; }
@@ -96,6 +78,9 @@ class LaSgd final : public Strategy {
     return std::max(global_samples_, rounds_.global_samples());
   }
 
+  CostProfile cost_profile() const override {
+    return {.exchanges = static_cast<double>(rounds_.completed())};
+  }
   std::vector<Metric> metrics() const override {
     const auto rounds = static_cast<double>(rounds_.completed());
     return {{"rounds", rounds},
@@ -140,40 +125,40 @@ class LaSgd final : public Strategy {
     return asked_bound_ != kAuto ? asked_bound_ : std::max(kShortestBound, 4 * period());
   }
 
-  void warm_up_step(StepContext& context) {
-    std::uint64_t samples = context.samples;
-    timed_wire(context, [&] { allreduce_sum(context.wire, std::span(&samples, 1)); });
-    samples_ += context.samples;
+  void warm_up_step(const ModelStep& step) {
+    std::uint64_t samples = step.samples;
+    allreduce_sum(step.wire, std::span(&samples, 1));
+    samples_ += step.samples;
     global_samples_ += samples;
-    last_merge_ = context.step;
-    ledger_.merge(context.model.params);
+    last_merge_ = step.step;
+    ledger_.merge(step.params);
   }
 
-  void free_step(StepContext& context, Seconds duration) {
+  void free_step(const ModelStep& step) {
     if (!rounds_.started()) rounds_.start(samples_, global_samples_);
     rounds_.set_period(period());
-    rounds_.stepped(duration, context.samples);
+    rounds_.stepped(step.own_time, step.samples);
     bool merged = false;
-    timed_codec(context, [&] {
-      if (!kernel::all_finite(context.model.params)) rounds_.report_not_finite();
-      merged = ledger_.merge(context.model.params);
+    timed_codec(step, [&] {
+      if (!kernel::all_finite(step.params)) rounds_.report_not_finite();
+      merged = ledger_.merge(step.params);
     });
-    if (merged) last_merge_ = context.step;
-    const bool overdue = context.step - last_merge_ >= bound();
-    if (overdue && !rounds_.target_reached()) await_merge(context);
+    if (merged) last_merge_ = step.step;
+    const bool overdue = step.step - last_merge_ >= bound();
+    if (overdue && !rounds_.target_reached()) await_merge(step);
   }
 
-  void await_merge(StepContext& context) {
-    const Seconds start = context.wire.now();
+  void await_merge(const ModelStep& step) {
+    const Seconds start = step.wire.now();
     bool merged = false;
     while (!merged && !rounds_.target_reached()) {
-      context.wire.sleep(rounds_.poll_interval());
+      step.wire.sleep(rounds_.poll_interval());
       rounds_.rethrow_failure();
-      merged = ledger_.merge(context.model.params);
+      merged = ledger_.merge(step.params);
     }
-    last_merge_ = context.step;
-    const Seconds waited = context.wire.now() - start;
-    context.stats.wait += waited;
+    last_merge_ = step.step;
+    const Seconds waited = step.wire.now() - start;
+    step.stats.wait += waited;
     blocked_ += waited;
     ++blocked_steps_;
   }
@@ -203,12 +188,10 @@ class LaSgd final : public Strategy {
   }
 
   const std::uint64_t asked_period_, asked_bound_;
-  std::uint64_t warm_up_ = 0;
   std::uint64_t last_merge_ = 0;                    // the step at whose end it was
   std::uint64_t samples_ = 0, global_samples_ = 0;  // while no rounds are going on
   Seconds blocked_{0};
   std::uint64_t blocked_steps_ = 0;
-  StepClock clock_;
   MergeLedger ledger_;
   std::size_t numel_ = 0;
   std::vector<float> snapshot_, mean_;  // of the rounds

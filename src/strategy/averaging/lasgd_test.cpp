@@ -183,27 +183,24 @@ TEST_F(LaSgd, GoesOnFromACheckpoint) {
   run.network = Network{3e4, Seconds(1e-3)};
   std::vector<Payload> states(4);
   std::vector<std::vector<float>> models(4);
-  test::play(run, [&](Strategy& strategy, StepContext& context) {
-    if (context.step != 24) return;
-    strategy.quiesce(context);
-    const auto rank = static_cast<std::size_t>(context.wire.rank());
-    strategy.save(states[rank]);
-    models[rank].assign(context.model.params.begin(), context.model.params.end());
+  test::play(run, [&](test::StrategyDriver& driver, MutFloats params) {
+    if (driver.step() != 25) return;
+    driver.quiesce(params);
+    const auto rank = static_cast<std::size_t>(driver.wire().rank());
+    states[rank] = driver.save();
+    models[rank].assign(params.begin(), params.end());
   });
   JoinOptions options;
   options.size = 4;
   std::vector<std::uint64_t> samples(4);
   run_workers("sim", options, [&](Transport& wire) {
     const auto rank = static_cast<std::size_t>(wire.rank());
-    const auto strategy = make_strategy("lasgd");
-    strategy->load(states[rank]);
     const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
-    std::vector<float> grads(run.numel);
-    Stats stats;
-    StepContext context{25, {models[rank], grads, layout}, wire, stats};
-    strategy->begin(context);
-    strategy->end(context);
-    samples[rank] = strategy->global_samples();
+    test::StrategyDriver driver(wire, "lasgd", layout, {}, {}, 25);
+    driver.load(states[rank]);
+    driver.begin(models[rank]);
+    driver.end(models[rank]);
+    samples[rank] = driver.global_samples();
   });
   for (const auto& model : models) EXPECT_EQ(model, models[0]);
   EXPECT_NEAR(models[0][0], 0.5 + all_noise(4, 25), 1e-4);
@@ -263,9 +260,8 @@ TEST(LaSgdThreads, AWorkerThatFailsEndsTheRunSoon) {
   run.seconds = [](int, std::uint64_t) { return 1e-4; };
   const Seconds start = system_runtime().now();
   EXPECT_THROW(test::play(run,
-                          [](Strategy&, StepContext& context) {
-                            if (context.wire.rank() == 1 && context.step == 20)
-                              throw Error("planned");
+                          [](test::StrategyDriver& driver, MutFloats) {
+ if (driver.wire().rank() == 1 && driver.step() == 21) throw Error("planned");
                           }),
                Error);
   EXPECT_LT((system_runtime().now() - start).count(), 20);

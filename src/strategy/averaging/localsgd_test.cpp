@@ -25,8 +25,8 @@ test::ModelRun run_of(std::uint64_t period, std::uint64_t steps) {
 TEST(LocalSgd, AveragesTheModelsOncePerPeriod) {
   const test::ModelRun run = run_of(4, 12);
   std::vector<std::vector<float>> seen(4);
-  test::play(run, [&](Strategy&, StepContext& context) {
-    seen[static_cast<std::size_t>(context.wire.rank())].push_back(context.model.params[0]);
+  test::play(run, [&](test::StrategyDriver& driver, MutFloats params) {
+    seen[static_cast<std::size_t>(driver.wire().rank())].push_back(params[0]);
   });
   float expected = 0.5f;
   for (std::uint64_t step = 0; step < 12; ++step) {

@@ -31,11 +31,8 @@ double distance(Transport& wire, Floats before, Floats mean) {
 
 }  // namespace
 
-void agree_on_mean(StepContext& context, double weight) {
+void agree_on_mean(const StrategyContext& context, MutFloats params, double weight) {
   Transport& wire = context.wire;
-  const MutFloats params = context.model.params;
-  if (wire.size() == 1) return;
-  const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.wire);
   const std::vector<float> before(params.begin(), params.end());
   const double share = weight / sum_over_ranks(wire, weight);
   for (float& value : params) value = static_cast<float>(share * value);

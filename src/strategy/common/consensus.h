@@ -9,6 +9,6 @@ namespace thinwire::strategy {
 // (any scale, not all 0), and notes in the stats how far they were from it before:
 //   sqrt(1/P sum |x_i - mean|^2) / |mean|
 // Error on all ranks if the mean is not finite.
-void agree_on_mean(StepContext& context, double weight = 1);
+void agree_on_mean(const StrategyContext& context, MutFloats params, double weight = 1);
 
 }  // namespace thinwire::strategy

@@ -1,4 +1,5 @@
-// Accounts for the time of a step: what a strategy computes itself, and what the wire takes.
+// Accounts for the time that a strategy computes. The Session counts the rest of an exchange as the
+// wire's.
 #pragma once
 
 #include <ctime>
@@ -18,7 +19,7 @@ inline Seconds thread_time() {
 // Runs `work` and adds its time to stats.codec. In simulated time it is free, or measured, or
 // charged as measured, as the run says.
 template <class Work>
-void timed_codec(StepContext& context, Work work) {
+void timed_codec(const StrategyContext& context, Work work) {
   Transport& wire = context.wire;
   if (!wire.runtime().simulated()) {
     const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.codec);
@@ -31,15 +32,6 @@ void timed_codec(StepContext& context, Work work) {
   const Seconds took = thread_time() - start;
   context.stats.codec += took;
   if (context.run.charge_codec) wire.sleep(took);
-}
-
-// Runs a part of an exchange; its time, without that of timed_codec inside, is the wire's.
-template <class Part>
-void timed_wire(StepContext& context, Part part) {
-  Stats& stats = context.stats;
-  const Seconds start = context.wire.now(), codec = stats.codec;
-  part();
-  stats.wire += context.wire.now() - start - (stats.codec - codec);
 }
 
 }  // namespace thinwire::strategy

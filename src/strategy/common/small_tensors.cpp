@@ -26,12 +26,12 @@ void SmallTensors::find(const Layout& layout, bool (*is_small)(const TensorSlot&
   gradients_.resize(numel);
 }
 
-void SmallTensors::take(const ModelView& model, MutFloats residual, float weight_decay) {
+void SmallTensors::take(const GradientStep& step, MutFloats residual, float weight_decay) {
   for_each([&](std::size_t i, std::size_t at) {
-    const float decay = weight_decay == 0 ? 0 : weight_decay * model.params[i];
-    gradients_[at] = model.grads[i] + decay;
+    const float decay = weight_decay == 0 ? 0 : weight_decay * step.params[i];
+    gradients_[at] = step.grads[i] + decay;
     if (!residual.empty()) gradients_[at] += std::exchange(residual[i], 0.0f);
-    model.grads[i] = -decay;  // the selection adds the decay, too
+    step.grads[i] = -decay;  // the selection adds the decay, too
   });
 }
 
@@ -41,7 +41,7 @@ bool SmallTensors::exchange(Transport& wire) {
   return finite_;
 }
 
-void SmallTensors::put(const ModelView& model, const SgdConfig& sgd) {
+void SmallTensors::put(MutFloats grads, const SgdConfig& sgd) {
   if (sgd.momentum != 0) velocity_.resize(means_.size(), 0.0f);
   for_each([&](std::size_t i, std::size_t at) {
     float direction = means_[at];
@@ -49,7 +49,7 @@ void SmallTensors::put(const ModelView& model, const SgdConfig& sgd) {
       velocity_[at] = sgd.momentum * velocity_[at] + means_[at];
       direction = sgd.nesterov ? means_[at] + sgd.momentum * velocity_[at] : velocity_[at];
     }
-    model.grads[i] = direction;
+    grads[i] = direction;
   });
 }
 

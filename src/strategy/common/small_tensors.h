@@ -20,12 +20,12 @@ class SmallTensors {
 
   // Takes their gradients, weight decay included, out of the model, and what give_back() left in
   // the residual, which may be empty: what a selection accumulates there afterwards is 0.
-  void take(const ModelView& model, MutFloats residual, float weight_decay);
+  void take(const GradientStep& step, MutFloats residual, float weight_decay);
   Floats gradients() const noexcept { return gradients_; }  // that were taken
   // Averages them. False, on all ranks alike, if one is not finite.
   bool exchange(Transport& wire);
   // Puts the means into the model, after the momentum of `sgd`.
-  void put(const ModelView& model, const SgdConfig& sgd);
+  void put(MutFloats grads, const SgdConfig& sgd);
   // If there will be no mean: what was taken is held back instead.
   void give_back(MutFloats residual) const;
 

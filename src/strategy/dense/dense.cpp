@@ -10,35 +10,31 @@
 namespace thinwire::strategy {
 namespace {
 
-class Dense final : public Strategy {
+class Dense final : public GradientStrategy {
  public:
-  void after_backward(StepContext& context) override {
-    Transport& wire = context.wire;
-    const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.wire);
-    // A gradient that is not finite makes the mean so, on every rank: they agree without a word.
-    context.skip = !allreduce_mean(wire, context.model.grads);
+  void begin(const StrategyContext&) override {}
+  // A gradient that is not finite makes the mean so, on every rank: they agree without a message.
+  Update exchange(const GradientStep& step) override {
+    return Update::dense(allreduce_mean(step.wire, step.grads));
   }
 };
 
 template <class Half>
-class DenseHalf final : public Strategy {
+class DenseHalf final : public GradientStrategy {
  public:
-  void after_backward(StepContext& context) override {
-    Transport& wire = context.wire;
-    const MutFloats gradients = context.model.grads;
-    const bool alone = wire.size() == 1;
-    if (!alone) {
-      coded_.resize(gradients.size());
-      // Divided before it is sent, so that the sum does not leave the narrow range of fp16.
-      timed_codec(context,
-                  [&] { kernel::encode(gradients, 1 / static_cast<float>(wire.size()), coded_); });
-      const PhaseTimer timer([&wire] { return wire.now(); }, context.stats.wire);
-      allreduce_sum(wire, std::span(coded_));
-    }
-    timed_codec(context, [&] {
-      if (!alone) kernel::decode(std::span<const Half>(coded_), gradients);
-      context.skip = !kernel::all_finite(gradients);
+  void begin(const StrategyContext& context) override { coded_.resize(context.layout.numel); }
+
+  Update exchange(const GradientStep& step) override {
+    // Divided before it is sent, so that the sum does not leave the narrow range of fp16.
+    const float share = 1 / static_cast<float>(step.workers());
+    timed_codec(step, [&] { kernel::encode(step.grads, share, coded_); });
+    allreduce_sum(step.wire, std::span(coded_));
+    bool finite = true;
+    timed_codec(step, [&] {
+      kernel::decode(std::span<const Half>(coded_), step.grads);
+      finite = kernel::all_finite(step.grads);
     });
+    return Update::dense(finite);
   }
 
  private:

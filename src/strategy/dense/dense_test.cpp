@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "testing/strategy_driver.h"
 #include "base/random.h"
 #include "thinwire/collective.h"
 #include "thinwire/launch.h"
@@ -26,12 +27,9 @@ std::vector<std::vector<float>> averaged(int workers, std::size_t numel,
     std::vector<float> grads(numel);
     for (std::size_t i = 0; i < numel; ++i) grads[i] = value(wire.rank(), i);
     const Layout layout{{{"all", 0, {numel}}}, numel};
-    Stats stats;
-    StepContext context{0, {{}, grads, layout}, wire, stats};
-    const auto strategy = make_strategy(spec);
-    strategy->begin(context);
-    strategy->after_backward(context);
-    strategy->end(context);
+    test::StrategyDriver driver(wire, spec, layout);
+    driver.begin();
+    driver.exchange(grads);
     results[static_cast<std::size_t>(wire.rank())] = std::move(grads);
   });
   return results;
@@ -86,12 +84,11 @@ TEST(Dense, In16BitsSendsHalfTheBytes) {
   run_workers("threads", options, [](Transport& wire) {
     std::vector<float> grads(100'000, 1.0f);
     const Layout layout{{{"all", 0, {grads.size()}}}, grads.size()};
-    Stats stats;
-    StepContext context{0, {{}, grads, layout}, wire, stats};
-    make_strategy("dense:dtype=bf16")->after_backward(context);
+    test::StrategyDriver driver(wire, "dense:dtype=bf16", layout);
+    driver.begin();
+    EXPECT_FALSE(driver.exchange(grads).skip);
     EXPECT_EQ(wire.traffic().bytes_sent, allreduce_bytes(grads.size(), wire.rank(), wire.size(),
                                                          Route::automatic, sizeof(Bf16)));
-    EXPECT_FALSE(context.skip);
   });
 }
 
@@ -103,10 +100,9 @@ TEST(Dense, ANonFiniteGradientAnywhereIsSeenByAll) {
       std::vector<float> grads(5000, 1.0f);
       if (wire.rank() == 1) grads[4321] = -std::numeric_limits<float>::infinity();
       const Layout layout{{{"all", 0, {grads.size()}}}, grads.size()};
-      Stats stats;
-      StepContext context{0, {{}, grads, layout}, wire, stats};
-      make_strategy(spec)->after_backward(context);
-      EXPECT_TRUE(context.skip) << spec;
+      test::StrategyDriver driver(wire, spec, layout);
+      driver.begin();
+      EXPECT_TRUE(driver.exchange(grads).skip) << spec;
     });
   }
 }

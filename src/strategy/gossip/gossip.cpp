@@ -13,7 +13,6 @@
 #include "strategy/common/phase_time.h"
 #include "strategy/common/progress_rounds.h"
 #include "strategy/common/state.h"
-#include "strategy/common/step_clock.h"
 #include "strategy/gossip/gossip_channel.h"
 #include "strategy/gossip/gossip_exchange.h"
 #include "strategy/gossip/gossip_peers.h"
@@ -25,11 +24,12 @@ namespace {
 
 constexpr std::uint32_t kStateVersion = 3;
 
-class Gossip final : public Strategy {
+class Gossip final : public ModelStrategy {
  public:
   Gossip(const GossipTrigger::Options& trigger, std::unique_ptr<GossipExchange> exchange,
-         PeerRule peers)
-      : trigger_(trigger),
+         PeerRule peers, bool quantized)
+      : quantized_(quantized),
+        trigger_(trigger),
         peers_(peers),
         exchange_(std::move(exchange)),
         channel_([this](int from, const message::GossipMessage::Contents& contents,
@@ -37,40 +37,27 @@ class Gossip final : public Strategy {
           exchange_->arrived(from, contents, message);
         }) {}
 
-  void begin(StepContext& context) override {
-    if (context.wire.size() == 1) return;
-    const Floats params = context.model.params;
+  void begin(const StrategyContext& context, Floats params, std::uint64_t) override {
     trigger_.begin(context.run);
     movement_.begin(params);
     exchange_->begin(params, context.wire.size());
     rounds_.open(context.wire, context.run.samples);
     channel_.open(context.wire, params.size());
-    clock_.leave(context.wire.now());
   }
 
-  void after_backward(StepContext& context) override {
-    clock_.enter(context.wire.now());
-    timed_codec(context, [&] { context.skip = !kernel::all_finite(context.model.grads); });
-    clock_.leave(context.wire.now());
-  }
-
-  void after_step(StepContext& context) override {
-    if (context.wire.size() == 1) return;
-    clock_.enter(context.wire.now());
+  void after_step(const ModelStep& step) override {
     if (!channel_.receiving()) channel_.start_receiving();
     if (!rounds_.started()) rounds_.start(samples_, global_samples_);
     channel_.rethrow_failure();
-    rounds_.stepped(clock_.take(), context.samples);
+    rounds_.stepped(step.own_time, step.samples);
     ++steps_;
     std::vector<OutgoingMessage> messages;
     const bool idle = channel_.idle();
-    timed_codec(context, [&] { converse(context, idle, messages); });
+    timed_codec(step, [&] { converse(step, idle, messages); });
     if (!messages.empty()) dispatch(std::move(messages));
-    clock_.leave(context.wire.now());
   }
 
-  void quiesce(StepContext& context) override {
-    if (context.wire.size() == 1) return;
+  void quiesce(const StrategyContext&, MutFloats params) override {
     rounds_.stop();
     samples_ = std::max(samples_, rounds_.samples());
     global_samples_ = global_samples();
@@ -79,17 +66,23 @@ class Gossip final : public Strategy {
       if (!channel_.receiving()) channel_.start_receiving();
       channel_.drain();
       std::vector<OutgoingMessage> answers;
-      if (exchange_->mutual()) attend(context.model, true, answers);
+      if (exchange_->mutual()) attend(params, true, answers);
       if (!answers.empty()) dispatch(std::move(answers));
     }
   }
 
-  void end(StepContext& context) override {
-    if (context.wire.size() == 1) return;
-    quiesce(context);
+  void end(const StrategyContext& context, MutFloats params) override {
+    quiesce(context, params);
     std::vector<OutgoingMessage> nothing;
-    attend(context.model, false, nothing);
-    agree_on_mean(context, exchange_->weight());
+    attend(params, false, nothing);
+    agree_on_mean(context, params, exchange_->weight());
+  }
+
+  CostProfile cost_profile() const override {
+    return {.quantizes_later = quantized_,
+            .quantized_messages = static_cast<double>(coded_blocks_),
+            .exchanges = static_cast<double>(models_sent_),
+            .by_message = true};
   }
 
   SyncMode sync_mode() const override { return SyncMode::asynchronous; }
@@ -132,24 +125,23 @@ class Gossip final : public Strategy {
   }
 
  private:
-  // Listens first, so that what is sent includes what was heard.
-  void converse(const StepContext& context, bool idle, std::vector<OutgoingMessage>& messages) {
-    const ModelView& model = context.model;
-    movement_.stepped(model.params);
+  // Receives first, so that the model that is sent includes those that have arrived.
+  void converse(const ModelStep& step, bool idle, std::vector<OutgoingMessage>& messages) {
+    movement_.stepped(step.params);
     if (!std::isfinite(movement_.length())) rounds_.report_not_finite();
-    attend(model, idle, messages);
+    attend(step.params, idle, messages);
     bool begun = false;
-    if (trigger_.due(movement_, context.learning_rate)) {
-      const bool finite = kernel::all_finite(model.params);
+    if (trigger_.due(movement_, step.learning_rate)) {
+      const bool finite = kernel::all_finite(step.params);
       if (!finite) rounds_.report_not_finite();
-      begun = finite && idle && messages.empty() && start(context, messages);
+      begun = finite && idle && messages.empty() && start(step, messages);
     }
     trigger_.sent(begun);
   }
 
-  void attend(const ModelView& model, bool may_send, std::vector<OutgoingMessage>& messages) {
-    const GossipExchange::Attended attended = exchange_->attend(model.params, may_send, messages);
-    if (attended.merged) movement_.merged(model.params);
+  void attend(MutFloats params, bool may_send, std::vector<OutgoingMessage>& messages) {
+    const GossipExchange::Attended attended = exchange_->attend(params, may_send, messages);
+    if (attended.merged) movement_.merged(params);
     coded_blocks_ += attended.coded_blocks;
     blocks_out_of_range_ += attended.blocks_out_of_range;
     if (!attended.refused) return;
@@ -157,12 +149,12 @@ class Gossip final : public Strategy {
     ++refused_;
   }
 
-  bool start(const StepContext& context, std::vector<OutgoingMessage>& messages) {
-    const int peer = gossip_peer(peers_, exchange_->mutual(), context.run.seed, turn_,
-                                 context.wire.rank(), context.wire.size());
-    if (!exchange_->start(peer, context.model.params, messages)) return false;
+  bool start(const ModelStep& step, std::vector<OutgoingMessage>& messages) {
+    const int peer = gossip_peer(peers_, exchange_->mutual(), step.run.seed, turn_,
+                                 step.wire.rank(), step.wire.size());
+    if (!exchange_->start(peer, step.params, messages)) return false;
     ++turn_;
-    movement_.merged(context.model.params);  // what a message in few bits took from it
+    movement_.merged(step.params);  // a quantized message takes its rounding from the model
     movement_.sent();
     return true;
   }
@@ -172,10 +164,10 @@ class Gossip final : public Strategy {
     channel_.send(std::move(messages));
   }
 
+  bool quantized_;  // messages, once workers know how near their models are
   GossipTrigger trigger_;
   PeerRule peers_;
   OwnMovement movement_;
-  StepClock clock_;
   std::uint64_t turn_ = 0;  // exchanges begun
   std::uint64_t steps_ = 0, models_sent_ = 0, refused_ = 0;
   std::uint64_t coded_blocks_ = 0, blocks_out_of_range_ = 0;
@@ -210,7 +202,8 @@ std::unique_ptr<Strategy> make_gossip(base::Spec& spec) {
       options, pairs ? make_pair_swap() : make_push_sum(static_cast<unsigned>(std::stoul(bits))),
       peers == "random" ? PeerRule::random
       : peers == "ring" ? PeerRule::ring
-                        : PeerRule::exp);
+                        : PeerRule::exp,
+      bits != "32");
 }
 
 }  // namespace thinwire::strategy

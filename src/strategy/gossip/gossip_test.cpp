@@ -260,27 +260,24 @@ TEST_F(Gossip, GoesOnFromACheckpoint) {
     run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
     std::vector<Payload> states(4);
     std::vector<std::vector<float>> models(4);
-    test::play(run, [&](Strategy& strategy, StepContext& context) {
-      if (context.step != 14) return;
-      strategy.quiesce(context);
-      const auto rank = static_cast<std::size_t>(context.wire.rank());
-      strategy.save(states[rank]);
-      models[rank].assign(context.model.params.begin(), context.model.params.end());
+    test::play(run, [&](test::StrategyDriver& driver, MutFloats params) {
+      if (driver.step() != 15) return;
+      driver.quiesce(params);
+      const auto rank = static_cast<std::size_t>(driver.wire().rank());
+      states[rank] = driver.save();
+      models[rank].assign(params.begin(), params.end());
     });
     JoinOptions options;
     options.size = 4;
     std::vector<std::vector<float>> ends(4);
     run_workers("sim", options, [&](Transport& wire) {
       const auto rank = static_cast<std::size_t>(wire.rank());
-      const auto strategy = make_strategy(spec);
-      strategy->load(states[rank]);
       const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
-      std::vector<float> grads(run.numel);
-      Stats stats;
+      test::StrategyDriver driver(wire, spec, layout, {}, {}, 15);
+      driver.load(states[rank]);
       ends[rank] = models[rank];
-      StepContext context{15, {ends[rank], grads, layout}, wire, stats};
-      strategy->begin(context);
-      strategy->end(context);
+      driver.begin(ends[rank]);
+      driver.end(ends[rank]);
     });
     // Nothing that was on its way is missing.
     double expected = 0;
@@ -323,8 +320,8 @@ TEST(GossipFailure, EndsTheRunSoon) {
       run.seconds = [](int, std::uint64_t) { return 1e-4; };
       const Seconds start = system_runtime().now();
       try {
-        test::play(run, [](Strategy&, StepContext& context) {
-          if (context.wire.rank() == 1 && context.step == 20) throw Error("planned");
+        test::play(run, [](test::StrategyDriver& driver, MutFloats) {
+ if (driver.wire().rank() == 1 && driver.step() == 21) throw Error("planned");
         });
         ADD_FAILURE() << "went on";
       } catch (const Error& error) {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/spec.h"
-#include "kernel/finite.h"
 #include "kernel/orthonormal.h"
 #include "strategy/common/phase_time.h"
 #include "strategy/common/state.h"
@@ -19,26 +18,27 @@ namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
 
-class PowerSgd final : public Strategy {
+class PowerSgd final : public GradientStrategy {
  public:
   explicit PowerSgd(base::Spec& spec)
       : rank_(static_cast<std::size_t>(spec.integer("rank", 1, 1, kernel::kMostRank))),
         start_(static_cast<std::uint64_t>(spec.integer("start", 100, 0, 1'000'000'000))) {}
 
-  void begin(StepContext& context) override;
-  void after_backward(StepContext& context) override;
+  void begin(const StrategyContext& context) override;
+  Update exchange(const GradientStep& step) override;
+  CostProfile cost_profile() const override { return {.by_matrix_shape = true}; }
   std::vector<Metric> metrics() const override;
   void save(Payload& out) const override;
   void load(Bytes in) override;
 
  private:
-  bool exchange(StepContext& context);
-  void project(const ModelView& model);
-  void project_back(StepContext& context);
-  void reconstruct(StepContext& context);
+  bool exchange_factors(const GradientStep& step);
+  void project(MutFloats grads);
+  void project_back(const GradientStep& step);
+  void reconstruct(const GradientStep& step);
 
-  MutFloats gradient_of(const LowRankTensor& matrix, const ModelView& model) const {
-    return model.grads.subspan(matrix.gradient, matrix.shape.numel());
+  static MutFloats gradient_of(const LowRankTensor& matrix, MutFloats grads) {
+    return grads.subspan(matrix.gradient, matrix.shape.numel());
   }
   MutFloats error_of(const LowRankTensor& matrix) {
     return MutFloats(errors_).subspan(matrix.error, matrix.shape.numel());
@@ -52,7 +52,7 @@ class PowerSgd final : public Strategy {
 
   std::size_t rank_;
   std::uint64_t start_;
-  LowRankLayout plan_;
+  LowRankLayout layout_;
   std::vector<float> errors_;    // g - P Q^T of all steps so far, for the matrices alone
   std::vector<float> q_;         // where the next power iteration starts; the same on every rank
   std::vector<float> first_;     // what the first all-reduce carries: P, then the exact tensors
@@ -65,19 +65,18 @@ class PowerSgd final : public Strategy {
   } counts_;
 };
 
-void PowerSgd::begin(StepContext& context) {
+void PowerSgd::begin(const StrategyContext& context) {
   const Transport& wire = context.wire;
-  if (wire.size() == 1) return;
-  const Layout& layout = context.model.layout;
-  plan_ = low_rank_layout(layout, rank_);
+  const Layout& layout = context.layout;
+  layout_ = low_rank_layout(layout, rank_);
   const bool fresh = q_.empty();
-  prepare(errors_, plan_.matrix_numel, "error memory");
-  prepare(q_, plan_.q_numel, "vectors of PowerSGD");
-  first_.resize(plan_.p_numel + plan_.exact_numel);
-  own_.resize(plan_.q_numel);
-  mean_.resize(plan_.q_numel);
+  prepare(errors_, layout_.matrix_numel, "error memory");
+  prepare(q_, layout_.q_numel, "vectors of PowerSGD");
+  first_.resize(layout_.p_numel + layout_.exact_numel);
+  own_.resize(layout_.q_numel);
+  mean_.resize(layout_.q_numel);
   std::size_t longest = 0;
-  for (const LowRankTensor& matrix : plan_.matrices) {
+  for (const LowRankTensor& matrix : layout_.matrices) {
     longest = std::max(longest, matrix.shape.p_numel());
     if (fresh) {
       kernel::rescale(q_of(matrix, q_), matrix.shape.columns, {context.run.seed, 0, matrix.q});
@@ -92,82 +91,76 @@ void PowerSgd::begin(StepContext& context) {
   counts_.bytes = bytes(first_.size()) + bytes(mean_.size());
 }
 
-void PowerSgd::after_backward(StepContext& context) {
-  const MutFloats grads = context.model.grads;
-  if (context.wire.size() == 1) {
-    context.skip = !kernel::all_finite(grads);
-  } else if (context.step < start_ || plan_.matrices.empty()) {
-    timed_wire(context, [&] { context.skip = !allreduce_mean(context.wire, grads); });
-  } else {
-    const bool watched = context.step % kWatchEvery == 0;
-    const double gradient = watched ? std::sqrt(kernel::squared_norm(grads)) : 0;
-    context.skip = !exchange(context);
-    if (gradient > 0 && !context.skip) {
-      context.stats.residual_ratio = std::sqrt(kernel::squared_norm(errors_)) / gradient;
-    }
+Update PowerSgd::exchange(const GradientStep& step) {
+  if (step.step < start_ || layout_.matrices.empty()) {
+    return Update::dense(allreduce_mean(step.wire, step.grads));
   }
+  const bool watched = step.step % kWatchEvery == 0;
+  const double gradient = watched ? std::sqrt(kernel::squared_norm(step.grads)) : 0;
+  const bool finite = exchange_factors(step);
+  if (gradient > 0 && finite) {
+    step.stats.residual_ratio = std::sqrt(kernel::squared_norm(errors_)) / gradient;
+  }
+  return Update::dense(finite);
 }
 
 // A gradient that is not finite makes P so, and the mean of P on every rank: they agree without a
-// word, before any state has changed. So it is with sums that overflow in Q.
-bool PowerSgd::exchange(StepContext& context) {
-  Transport& wire = context.wire;
-  bool finite = true;
-  timed_codec(context, [&] { project(context.model); });
-  timed_wire(context, [&] { finite = allreduce_mean(wire, first_); });
-  if (!finite) return false;
-  timed_codec(context, [&] { project_back(context); });
-  timed_wire(context, [&] { finite = allreduce_mean(wire, mean_); });
-  if (finite) timed_codec(context, [&] { reconstruct(context); });
-  return finite;
+// message of their own, before any state has changed. So it is with sums that overflow in Q.
+bool PowerSgd::exchange_factors(const GradientStep& step) {
+  timed_codec(step, [&] { project(step.grads); });
+  if (!allreduce_mean(step.wire, first_)) return false;
+  timed_codec(step, [&] { project_back(step); });
+  if (!allreduce_mean(step.wire, mean_)) return false;
+  timed_codec(step, [&] { reconstruct(step); });
+  return true;
 }
 
-// Leaves M = g + e in the place of the gradient: the error memory must wait for the check.
-void PowerSgd::project(const ModelView& model) {
-  for (const LowRankTensor& matrix : plan_.matrices) {
-    kernel::project(matrix.shape, error_of(matrix), gradient_of(matrix, model), q_of(matrix, q_),
+// Leaves M = g + e in the place of the gradient: the error memory changes only after the check.
+void PowerSgd::project(MutFloats grads) {
+  for (const LowRankTensor& matrix : layout_.matrices) {
+    kernel::project(matrix.shape, error_of(matrix), gradient_of(matrix, grads), q_of(matrix, q_),
                     p_of(matrix));
   }
-  float* to = first_.data() + plan_.p_numel;
-  for (const ExactRange& range : plan_.exact) {
-    to = std::copy_n(model.grads.data() + range.begin, range.size, to);
+  float* to = first_.data() + layout_.p_numel;
+  for (const ExactRange& range : layout_.exact) {
+    to = std::copy_n(grads.data() + range.begin, range.size, to);
   }
 }
 
-void PowerSgd::project_back(StepContext& context) {
-  for (const LowRankTensor& matrix : plan_.matrices) {
+void PowerSgd::project_back(const GradientStep& step) {
+  for (const LowRankTensor& matrix : layout_.matrices) {
     // The elements after those of Q, which draws from the same step.
-    const kernel::Draw spare{context.run.seed, context.step + 1, plan_.q_numel + matrix.p};
+    const kernel::Draw spare{step.run.seed, step.step + 1, layout_.q_numel + matrix.p};
     counts_.vectors += static_cast<double>(matrix.shape.rank);
     counts_.replaced += static_cast<double>(
         kernel::orthonormalize(p_of(matrix), matrix.shape.rows, spare, scratch_));
-    kernel::project_back(matrix.shape, gradient_of(matrix, context.model), p_of(matrix),
+    kernel::project_back(matrix.shape, gradient_of(matrix, step.grads), p_of(matrix),
                          q_of(matrix, own_));
   }
   std::copy(own_.begin(), own_.end(), mean_.begin());
 }
 
-void PowerSgd::reconstruct(StepContext& context) {
-  for (const LowRankTensor& matrix : plan_.matrices) {
+void PowerSgd::reconstruct(const GradientStep& step) {
+  for (const LowRankTensor& matrix : layout_.matrices) {
     kernel::reconstruct(matrix.shape, p_of(matrix), q_of(matrix, own_), q_of(matrix, mean_),
-                        gradient_of(matrix, context.model), error_of(matrix));
+                        gradient_of(matrix, step.grads), error_of(matrix));
   }
-  const float* from = first_.data() + plan_.p_numel;
-  for (const ExactRange& range : plan_.exact) {
-    std::copy_n(from, range.size, context.model.grads.data() + range.begin);
+  const float* from = first_.data() + layout_.p_numel;
+  for (const ExactRange& range : layout_.exact) {
+    std::copy_n(from, range.size, step.grads.data() + range.begin);
     from += range.size;
   }
   std::copy(mean_.begin(), mean_.end(), q_.begin());
-  for (const LowRankTensor& matrix : plan_.matrices) {
+  for (const LowRankTensor& matrix : layout_.matrices) {
     kernel::rescale(q_of(matrix, q_), matrix.shape.columns,
-                    {context.run.seed, context.step + 1, matrix.q});
+                    {step.run.seed, step.step + 1, matrix.q});
   }
 }
 
 std::vector<Metric> PowerSgd::metrics() const {
-  const auto compressed = static_cast<double>(plan_.matrix_numel);
+  const auto compressed = static_cast<double>(layout_.matrix_numel);
   return {{"compression", counts_.dense_bytes, counts_.bytes},
-          {"compressed_share", compressed, compressed + static_cast<double>(plan_.exact_numel)},
+          {"compressed_share", compressed, compressed + static_cast<double>(layout_.exact_numel)},
           {"replaced_vectors", counts_.replaced, counts_.vectors}};
 }
 

@@ -10,6 +10,7 @@
 
 #include "strategy/common/state.h"
 #include "strategy/lowrank/low_rank.h"
+#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/ranks.h"
 #include "testing/strategy_run.h"
@@ -416,18 +417,17 @@ TEST(PowerSgd, AllocatesNothingAfterTheFirstStep) {
     test::on_ranks(workers, [&](Transport& wire) {
       const Layout layout = layout_of(layers(""));
       std::vector<float> grads(layout.numel), params(layout.numel);
-      Stats stats;
-      StepContext context{0, {params, grads, layout}, wire, stats};
-      const auto strategy = make_strategy("powersgd:start=0,rank=3");
-      strategy->begin(context);
-      for (; context.step < 20; ++context.step) {
+      test::StrategyDriver driver(wire, "powersgd:start=0,rank=3", layout);
+      driver.begin(params);
+      while (driver.step() < 20) {
+        const std::uint64_t step = driver.step();
         for (std::size_t i = 0; i < grads.size(); ++i) {
-          grads[i] = context.step % 5 == 4 ? 0 : test::grid_gradient(wire.rank(), context.step, i);
+          grads[i] = step % 5 == 4 ? 0 : test::grid_gradient(wire.rank(), step, i);
         }
         const std::uint64_t before = test::allocations();
-        strategy->after_backward(context);
-        if (context.step > 0) {
-          EXPECT_EQ(test::allocations() - before, 0u) << context.step;
+        driver.exchange(grads, params);
+        if (step > 0) {
+          EXPECT_EQ(test::allocations() - before, 0u) << step;
         }
       }
     });

@@ -13,7 +13,6 @@
 #include <algorithm>
 
 #include "base/spec.h"
-#include "kernel/finite.h"
 #include "kernel/quantize.h"
 #include "kernel/topk.h"
 #include "kernel/topk_passes.h"
@@ -30,7 +29,7 @@ namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
 
-class GRandK final : public Strategy {
+class GRandK final : public GradientStrategy {
  public:
   explicit GRandK(base::Spec& spec)
       : density_(DensitySchedule::read(spec, 0.01)), mean_(Quantization::read(spec, "256")) {
@@ -38,13 +37,12 @@ class GRandK final : public Strategy {
     feedback_ = spec.choice("feedback", kFeedback) == "on";
   }
 
-  SgdConfig optimizer_share(const SgdConfig& asked, int workers) const override {
-    return workers == 1 || !feedback_ ? asked : SgdConfig{};
+  SgdConfig optimizer_share(const SgdConfig& asked) const override {
+    return feedback_ ? SgdConfig{} : asked;
   }
 
-  void begin(StepContext& context) override {
-    if (context.wire.size() == 1) return;
-    const Layout& layout = context.model.layout;
+  void begin(const StrategyContext& context) override {
+    const Layout& layout = context.layout;
     const std::size_t numel = context.wire.represented_bytes(layout.numel);
     if (numel > std::size_t{1} << 32) {
       throw ConfigError(
@@ -60,31 +58,27 @@ class GRandK final : public Strategy {
             "velocity of small tensors");
   }
 
-  void after_backward(StepContext& context) override {
-    const ModelView& model = context.model;
-    if (context.wire.size() == 1) {
-      context.skip = !kernel::all_finite(model.grads);
-      return;
-    }
+  Update exchange(const GradientStep& step) override {
     std::uint32_t highest = 0;
-    timed_codec(context, [&] {
-      highest = kernel::highest_magnitude(model.grads);
-      draw(context);
-      gather(model);
+    timed_codec(step, [&] {
+      highest = kernel::highest_magnitude(step.grads);
+      draw(step);
+      gather(step);
     });
-    context.skip = !mean_.agree(context, drawn_, highest);
-    if (context.skip) return;
-    const bool watched = feedback_ && context.step % kWatchEvery == 0;
-    const double gradient_norm = watched ? norm(model.grads) : 0;
-    timed_codec(context, [&] { put_aside(model); });
-    exchange(context);
-    timed_codec(context, [&] {
-      scatter(model.grads);
-      small_.put(model, own_);
+    if (!mean_.agree(step, drawn_, highest)) return Update::skipped();
+    const bool watched = feedback_ && step.step % kWatchEvery == 0;
+    const double gradient_norm = watched ? norm(step.grads) : 0;
+    timed_codec(step, [&] { put_aside(step); });
+    const bool finite = exchange_drawn(step);
+    timed_codec(step, [&] {
+      scatter(step.grads);
+      small_.put(step.grads, own_);
     });
-    if (gradient_norm > 0) context.stats.residual_ratio = norm(residual_) / gradient_norm;
+    if (gradient_norm > 0) step.stats.residual_ratio = norm(residual_) / gradient_norm;
+    return Update::dense(finite);
   }
 
+  CostProfile cost_profile() const override { return {.blocks = mean_.blocks()}; }
   std::vector<Metric> metrics() const override { return mean_.metrics(); }
 
   void save(Payload& out) const override {
@@ -118,7 +112,7 @@ class GRandK final : public Strategy {
     }
   }
 
-  void draw(const StepContext& context) {
+  void draw(const GradientStep& context) {
     const std::size_t count =
         large_numel_ == 0 ? 0 : density_.count(large_numel_, context.step, context.run);
     draw_ = StratifiedDraw(large_numel_, count);
@@ -134,7 +128,7 @@ class GRandK final : public Strategy {
     }
   }
 
-  kernel::Accumulation accumulation(const ModelView& model) {
+  kernel::Accumulation accumulation(const GradientStep& model) {
     kernel::Accumulation out;
     out.gradient = model.grads;
     out.residual = residual_;
@@ -144,7 +138,7 @@ class GRandK final : public Strategy {
   }
 
   // What will be sent if all is finite; nothing changes yet.
-  void gather(const ModelView& model) {
+  void gather(const GradientStep& model) {
     const kernel::Accumulation all = feedback_ ? accumulation(model) : kernel::Accumulation{};
     for (std::size_t j = 0; j < places_.size(); ++j) {
       drawn_[j] = feedback_ ? kernel::reference::accumulated(all, places_[j]).residual
@@ -153,7 +147,7 @@ class GRandK final : public Strategy {
   }
 
   // Only what was drawn, and the small tensors, come back; the rest waits.
-  void put_aside(const ModelView& model) {
+  void put_aside(const GradientStep& model) {
     small_.take(model, residual_, own_.weight_decay);
     if (feedback_) {
       kernel::Found nothing;
@@ -164,9 +158,10 @@ class GRandK final : public Strategy {
   }
 
   // If this fails, what was drawn is still in the residual.
-  void exchange(StepContext& context) {
+  bool exchange_drawn(const GradientStep& context) {
+    bool finite = true;
     try {
-      timed_wire(context, [&] { context.skip = !small_.exchange(context.wire); });
+      finite = small_.exchange(context.wire);
       if (feedback_) {
         mean_.exchange(context, drawn_, agreed_, QuantizedMean::Rounding::nearest);
       } else {
@@ -176,6 +171,7 @@ class GRandK final : public Strategy {
       if (feedback_) small_.give_back(residual_);
       throw;
     }
+    return finite;
   }
 
   void scatter(MutFloats gradient) {

@@ -7,7 +7,9 @@
 #include <functional>
 
 #include "strategy/quantized/stratified_draw.h"
+#include "testing/strategy_driver.h"
 #include "testing/quantized_run.h"
+#include "testing/strategy_driver.h"
 #include "testing/ranks.h"
 #include "transport/backends.h"
 
@@ -90,17 +92,15 @@ TEST(GRandK, AStepThatFailsLosesNothing) {
     const auto worker = [&](Transport& wire) {
       const Layout layout{{{"w", 0, {20, 100}}, {"b", 2000, {30}}}, 2030};
       std::vector<float> params(layout.numel), grads(layout.numel);
-      Stats stats;
-      const auto strategy = make_strategy("grandk:density=0.1,warmup=none");
-      StepContext context{0, {params, grads, layout}, wire, stats};
-      strategy->begin(context);
+      test::StrategyDriver driver(wire, "grandk:density=0.1,warmup=none", layout);
+      driver.begin();
       for (std::size_t i = 0; i < grads.size(); ++i)
         grads[i] = test::grid_gradient(wire.rank(), 0, i);
       try {
-        strategy->after_backward(context);
+        driver.exchange(grads, params);
       } catch (const Error&) {
         test::RankRecord record;
-        strategy->save(record.state);
+        record.state = driver.save();
         const std::vector<float> held = test::residual_of(record);
         for (std::size_t i = 0; i < grads.size(); ++i) {
           const float gradient = test::grid_gradient(wire.rank(), 0, i);

@@ -11,6 +11,7 @@
 #include "kernel/bitpack.h"
 #include "kernel/quantize_reference.h"
 #include "strategy/quantized/quantization.h"
+#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/quantized_run.h"
 #include "testing/ranks.h"
@@ -294,17 +295,16 @@ TEST(Quantized, NothingIsAllocatedAfterTheFirstStep) {
     run_workers("threads", options, [&](Transport& wire) {
       const Layout layout{{{"w", 0, {640, 100}}, {"b", 64'000, {30}}}, 64'030};
       std::vector<float> params(layout.numel), grads(layout.numel);
-      Stats stats;
-      const auto strategy = make_strategy(spec);
-      StepContext context{0, {params, grads, layout}, wire, stats};
-      strategy->begin(context);
-      for (; context.step < 4; ++context.step) {
+      test::StrategyDriver driver(wire, spec, layout);
+      driver.begin(params);
+      while (driver.step() < 4) {
+        const std::uint64_t step = driver.step();
         for (std::size_t i = 0; i < grads.size(); ++i) {
-          grads[i] = test::wide_gradient(wire.rank(), context.step, i);
+          grads[i] = test::wide_gradient(wire.rank(), step, i);
         }
         const std::uint64_t before = test::allocations();
-        strategy->after_backward(context);
-        EXPECT_TRUE(context.step == 0 || test::allocations() == before) << spec;
+        driver.exchange(grads, params);
+        EXPECT_TRUE(step == 0 || test::allocations() == before) << spec;
       }
     });
   }

@@ -77,7 +77,7 @@ void QuantizedMean::begin(std::size_t most_elements, int workers, std::size_t ab
 
 // --- What all ranks must know before they round.
 
-bool QuantizedMean::agree(StepContext& context, MutFloats values, std::uint32_t outside) {
+bool QuantizedMean::agree(const GradientStep& context, MutFloats values, std::uint32_t outside) {
   values_ = values;
   timed_codec(context, [&] {
     norms_.clear();
@@ -90,20 +90,20 @@ bool QuantizedMean::agree(StepContext& context, MutFloats values, std::uint32_t 
     }
     norms_.push_back(outside);
   });
-  timed_wire(context, [&] { allreduce_max(context.wire, std::span(norms_)); });
+  allreduce_max(context.wire, std::span(norms_));
   return std::ranges::all_of(norms_, [](std::uint32_t norm) { return norm < kInfinity; });
 }
 
 // An element may be told in a finer scale if that is so on every rank. Decided on the values
 // themselves: a decision that depended on how they were rounded would bias the result.
-void QuantizedMean::agree_on_scales(StepContext& context) {
+void QuantizedMean::agree_on_scales(const GradientStep& context) {
   timed_codec(context, [&] {
     fits_.resize(fits_at(tiles()));
     for (std::size_t tile = 0; tile < tiles(); ++tile) {
       kernel::find_fits(part(values_, tile), lattice_of(tile), fits_.data() + fits_at(tile));
     }
   });
-  timed_wire(context, [&] { allreduce_and(context.wire, std::span(fits_)); });
+  allreduce_and(context.wire, std::span(fits_));
   timed_codec(context, [&] {
     std::uint64_t fine = 0;
     for (std::size_t tile = 0; tile < tiles(); ++tile) {
@@ -137,7 +137,7 @@ void QuantizedMean::decode(std::size_t tile, const std::uint32_t* sums) {
                      fits_.data() + fits_at(tile), part(mean_, tile));
 }
 
-void QuantizedMean::exchange(StepContext& context, MutFloats values, MutFloats mean,
+void QuantizedMean::exchange(const GradientStep& context, MutFloats values, MutFloats mean,
                              Rounding rounding) {
   context_ = &context;
   values_ = values;
@@ -155,7 +155,7 @@ void QuantizedMean::exchange(StepContext& context, MutFloats values, MutFloats m
   if (many_scales()) agree_on_scales(context);
   if (words_are_cheaper()) return exchange_words(context);
   dealt_ = static_cast<double>(context.wire.represented_bytes(tiles()));
-  timed_wire(context, [&] { two_hop_.run(context.wire, count_pieces(), *this); });
+  two_hop_.run(context.wire, count_pieces(), *this);
 }
 
 std::vector<Metric> QuantizedMean::metrics() const {
@@ -182,7 +182,7 @@ bool QuantizedMean::words_are_cheaper() const {
   return collective::doubling_time(wire.represented_bytes(word_bytes), workers_) < two_hops;
 }
 
-void QuantizedMean::exchange_words(StepContext& context) {
+void QuantizedMean::exchange_words(const GradientStep& context) {
   const std::size_t lanes = 64 / lanes_.sum_bits;
   const std::uint64_t mask = (std::uint64_t{1} << lanes_.sum_bits) - 1;
   std::array<std::uint32_t, kernel::kTile> codes{};
@@ -202,7 +202,7 @@ void QuantizedMean::exchange_words(StepContext& context) {
       });
     }
   });
-  timed_wire(context, [&] { allreduce_sum(context.wire, std::span(words_), Route::doubling); });
+  allreduce_sum(context.wire, std::span(words_), Route::doubling);
   timed_codec(context, [&] {
     for (std::size_t tile = 0; tile < tiles(); ++tile) {
       for_lanes(tile, [&](std::uint64_t word, std::size_t shift, std::uint32_t& code) {

@@ -23,7 +23,7 @@ class QuantizedMean : private collective::TwoHop {
 
   // All ranks learn the norms of their values, and whether anything is not finite anywhere: then
   // false. `outside` are the largest bits of |x| of what is not among the values. Nothing changes.
-  bool agree(StepContext& context, MutFloats values, std::uint32_t outside);
+  bool agree(const GradientStep& context, MutFloats values, std::uint32_t outside);
 
   enum class Rounding {
     dithered,  // right on average; `values` are left as they are
@@ -31,12 +31,14 @@ class QuantizedMean : private collective::TwoHop {
   };
   // mean = the mean over all workers of what was agreed on; it may be `values` if the rounding is
   // dithered.
-  void exchange(StepContext& context, MutFloats values, MutFloats mean, Rounding rounding);
+  void exchange(const GradientStep& context, MutFloats values, MutFloats mean, Rounding rounding);
 
   // With several scales `fine_share`, of all elements so far but the absent ones how many were told
   // in a finer scale than the first; `blocks_per_worker`, what each of them adds up, 0 if words
   // were added along the way.
   std::vector<Metric> metrics() const;
+  // Blocks into which the last exchange was divided among the workers; 0 if it was not.
+  double blocks() const noexcept { return dealt_; }
 
  private:
   bool many_scales() const noexcept { return quantization_.bits.size() > 1; }
@@ -50,11 +52,11 @@ class QuantizedMean : private collective::TwoHop {
   std::size_t fits_at(std::size_t tile) const noexcept;
   static MutFloats part(MutFloats of, std::size_t tile);
 
-  void agree_on_scales(StepContext& context);
+  void agree_on_scales(const GradientStep& context);
   void encode(std::size_t tile, std::uint32_t* codes);
   void decode(std::size_t tile, const std::uint32_t* sums);
   bool words_are_cheaper() const;
-  void exchange_words(StepContext& context);
+  void exchange_words(const GradientStep& context);
   std::size_t count_pieces() const;
   Share tiles_of(int owner, std::size_t piece) const;
 
@@ -71,7 +73,7 @@ class QuantizedMean : private collective::TwoHop {
   int workers_ = 1;
   std::size_t absent_ = 0;
   // Of the step under way:
-  StepContext* context_ = nullptr;
+  const GradientStep* context_ = nullptr;
   MutFloats values_, mean_;
   Rounding rounding_ = Rounding::dithered;
   kernel::Dither dither_;

@@ -75,17 +75,16 @@ class ParameterServer final : public SparseStrategy {
     servers_ = Servers::read(spec);
   }
 
-  int first_worker(int ranks) const override { return servers_.dedicated && ranks > 1 ? 1 : 0; }
+  int serving_ranks(int) const override { return servers_.dedicated ? 1 : 0; }
 
-  void begin(StepContext& context) override {
+  void begin(const StrategyContext& context) override {
     const int ranks = context.wire.size();
-    if (ranks > 1 && servers_.count > ranks) {
+    if (servers_.count > ranks) {
       throw ConfigError(fmt::format("ps: servers={}, but there are only {} ranks to serve",
                                     servers_.count, ranks));
     }
     SparseStrategy::begin(context);
-    if (ranks == 1) return;
-    memory_.begin(context.model.layout.numel, servers_.count);
+    memory_.begin(context.layout.numel, servers_.count);
     exchange_.open(context.wire, memory_);
     warn(context);
   }
@@ -99,7 +98,7 @@ class ParameterServer final : public SparseStrategy {
     out.push_back({"overlap", repeated_, united_});
     out.push_back({"bytes_up", tally.bytes_up, steps});
     out.push_back({"bytes_down", tally.bytes_down, steps});
-    out.push_back({"server_seconds", exchange_.server_busy().count(), steps});
+    out.push_back({"server_seconds", exchange_.server_busy().count(), steps, {}, true});
     static constexpr std::string_view kForms[message::kShardForms] = {"rice", "bitmap", "relative",
                                                                       "dense"};
     for (std::size_t form = 0; form < message::kShardForms; ++form) {
@@ -110,15 +109,19 @@ class ParameterServer final : public SparseStrategy {
     return out;
   }
 
+  CostProfile cost_profile() const override {
+    return {.server_seconds = exchange_.server_busy().count()};
+  }
+
  private:
   bool has_many(const Transport& wire, std::size_t k) const {
     return wire.represented_bytes(k) >= kFewestPerShard * static_cast<std::size_t>(servers_.count);
   }
 
   // What was asked for and will not happen.
-  void warn(const StepContext& context) const {
+  void warn(const StrategyContext& context) const {
     if (context.wire.rank() != 0) return;
-    const std::size_t numel = context.model.layout.numel;
+    const std::size_t numel = context.layout.numel;
     const auto k = static_cast<std::size_t>(density() * static_cast<double>(numel));
     if (k < numel && is_dense_shorter(context.wire, numel, k)) {
       context.warn(fmt::format(
@@ -144,23 +147,22 @@ class ParameterServer final : public SparseStrategy {
     return out;
   }
 
-  void pick(const StepContext& context, const kernel::Accumulation& accumulation, std::size_t k,
+  void pick(const GradientStep& context, const kernel::Accumulation& accumulation, std::size_t k,
             Sparse& picks) override {
     if (!has_many(context.wire, k)) return selection_.select_largest(accumulation, k, picks);
     selection_.select(accumulation, k, memory_, preference_at(context.step, context.run),
                       context.step, picks);
   }
 
-  bool exchange(StepContext& context, std::size_t k) override {
+  bool exchange_picks(const GradientStep& context, std::size_t k) override {
     ShardExchange::Plan plan;
     plan.step = step_ = context.step;
     plan.picked = k_ = k;
     if (keep_ > 0) {
       plan.kept = static_cast<std::size_t>(std::ceil(keep_ * static_cast<double>(k)));
     }
-    const int ranks = context.wire.size();
-    workers_ = ranks - first_worker(ranks);
-    plan.first_worker = first_worker(ranks);
+    workers_ = context.workers();
+    plan.first_worker = context.first_worker;
     plan.values = format().values;
     proposals_.clear();
     if (memory_.rule() == SelectionRule::leader && has_many(context.wire, k)) {
@@ -168,25 +170,27 @@ class ParameterServer final : public SparseStrategy {
       plan.proposer = plan.first_worker + turn;
       if (plan.proposer == context.wire.rank()) {
         timed_codec(context,
-                    [&] { selection_.propose(context.model.grads, residual(), k, proposals_); });
+                    [&] { selection_.propose(context.grads, residual(), k, proposals_); });
       }
     }
     exchange_.run(context, plan, memory_, picks(), proposals_);
     counts_ = context.wire.rank() == 0;
     bool finite = true;
-    timed_codec(context, [&] { finite = apply(context.model.grads); });
+    timed_codec(context, [&] { finite = apply(context.grads); });
     return finite;
   }
 
   // The sums that came back become means.
-  bool apply(MutFloats gradients) const {
+  bool apply(MutFloats gradients) {
     bool finite = true;
+    changed_.clear();
     for (std::size_t shard = 0; shard < memory_.shards(); ++shard) {
       const Sparse& sums = exchange_.aggregates()[shard].entries;
       const MutFloats part = gradients.subspan(memory_.range(shard).begin);
       for (std::size_t j = 0; j < sums.size(); ++j) {
         const float mean = sums.values[j] / static_cast<float>(workers_);
         part[sums.indices[j]] = mean;
+        changed_.push_back(static_cast<std::uint32_t>(memory_.range(shard).begin + sums.indices[j]));
         finite = finite && std::isfinite(mean);
       }
     }
@@ -214,9 +218,11 @@ class ParameterServer final : public SparseStrategy {
 
   // The server of a shard sends its part of the union to everybody else. Picks that differ as much
   // as they can make the largest union.
+  std::span<const std::uint32_t> changed() const override { return changed_; }
+
   double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
     const auto all = static_cast<double>(numel);
-    const double missed = std::pow(1 - static_cast<double>(k) / all, ranks - first_worker(ranks));
+    const double missed = std::pow(1 - static_cast<double>(k) / all, ranks - serving_ranks(ranks));
     double united = all * (1 - missed);
     if (keep_ > 0) united = std::min(united, keep_ * static_cast<double>(k));
     const double down = message_bytes(numel, static_cast<std::size_t>(united)) * (ranks - 1);
@@ -243,6 +249,7 @@ class ParameterServer final : public SparseStrategy {
   std::uint64_t step_ = 0;
   std::size_t k_ = 0;
   int workers_ = 1;
+  std::vector<std::uint32_t> changed_;
   std::vector<std::uint32_t> proposals_;
   // Of the run:
   bool counts_ = false;  // whether this rank counts the steps

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/expect.h"
 #include "testing/ranks.h"
@@ -45,7 +46,7 @@ TEST_P(PsRules, AgreeAndConserveOverWorkersAndServers) {
       const test::StrategyRun run = run_of("select=" + GetParam() + keys, workers);
       const auto records = test::play(run);
       for (const test::RankRecord& record : records) ASSERT_EQ(record.grads, records[0].grads);
-      const int first = make_strategy(run.spec)->first_worker(workers);
+      const int first = serving_ranks_of(*make_strategy(run.spec), workers);
       EXPECT_LE(test::imbalance(run, records, first), test::allowed_imbalance(workers - first))
           << run.spec;
     }
@@ -162,7 +163,7 @@ TEST(Ps, OfDensityOneIsDenseMomentumSgd) {
     run.steps = 5;
     run.plan.sgd = {0.5f, 0.125f, false};  // exact in binary, as the parameters (0.5)
     const auto records = test::play(run);
-    const int first = make_strategy(run.spec)->first_worker(4);
+    const int first = serving_ranks_of(*make_strategy(run.spec), 4);
     for (std::size_t i = 0; i < run.numel; ++i) {
       double velocity = 0;
       for (std::uint64_t step = 0; step < run.steps; ++step) {
@@ -189,8 +190,8 @@ TEST(Ps, ADedicatedServerIsNoWorker) {
       return test::grid_gradient(rank - 1, step, element);
     };
     EXPECT_EQ(test::play(dedicated)[0].grads, test::play(beside)[0].grads) << rule;
-    EXPECT_EQ(make_strategy(dedicated.spec)->first_worker(4), 1);
-    EXPECT_EQ(make_strategy(dedicated.spec)->first_worker(1), 0);
+    EXPECT_EQ(serving_ranks_of(*make_strategy(dedicated.spec), 4), 1);
+    EXPECT_EQ(serving_ranks_of(*make_strategy(dedicated.spec), 1), 0);
   }
 }
 
@@ -249,19 +250,19 @@ TEST(Ps, WorkersAllocateNothingAfterTheFirstSteps) {
     test::on_ranks(4, [&](Transport& wire) {
       const Layout layout{{{"all", 0, {50'000}}}, 50'000};
       std::vector<float> grads(layout.numel), params(layout.numel, 0.5f);
-      Stats stats;
-      StepContext context{0, {params, grads, layout}, wire, stats};
-      context.run.sgd = {0.9f, 1e-4f, false};
-      const auto strategy = make_strategy("ps:select=" + rule);
-      strategy->begin(context);
-      for (; context.step < 12; ++context.step) {
+      RunOptions run;
+      run.sgd = {0.9f, 1e-4f, false};
+      test::StrategyDriver driver(wire, "ps:select=" + rule, layout, run);
+      driver.begin(params);
+      while (driver.step() < 12) {
+        const std::uint64_t step = driver.step();
         for (std::size_t i = 0; i < grads.size(); ++i) {
-          grads[i] = test::grid_gradient(wire.rank(), context.step, i);
+          grads[i] = test::grid_gradient(wire.rank(), step, i);
         }
         const std::uint64_t before = test::allocations();
-        strategy->after_backward(context);
-        if (context.step > 6 && wire.rank() > 0) {
-          EXPECT_EQ(test::allocations() - before, 0u) << rule << ", step " << context.step;
+        driver.exchange(grads, params);
+        if (step > 6 && wire.rank() > 0) {
+          EXPECT_EQ(test::allocations() - before, 0u) << rule << ", step " << step;
         }
       }
     });

@@ -31,7 +31,8 @@ message::ShardLimits ShardRound::aggregate_limits(int ranks) const {
 void ServerShard::serve(const ShardRound& round, const message::ShardContents* own,
                         const RunOptions& run) {
   const Layout none;
-  StepContext context{round.address.step, {{}, {}, none}, *in_, stats_, false, run};
+  const LogSink silent;
+  const StrategyContext context{*in_, none, run, stats_, silent};
   sent_.proposals.clear();
   add_pushes(context, round, own);
   timed_codec(context, [&] {
@@ -43,7 +44,7 @@ void ServerShard::serve(const ShardRound& round, const message::ShardContents* o
 }
 
 // All may come at once; they are added in rank order, so that the sum is the same in every run.
-void ServerShard::add_pushes(StepContext& context, const ShardRound& round,
+void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& round,
                              const message::ShardContents* own) {
   const std::size_t longest =
       message::shard_max_bytes(round.of(message::ShardKind::push), round.push_limits());

@@ -61,7 +61,7 @@ class ServerShard {
   Seconds busy() const noexcept { return stats_.codec; }  // decoding, adding, encoding
 
  private:
-  void add_pushes(StepContext& context, const ShardRound& round, const message::ShardContents* own);
+  void add_pushes(const StrategyContext& context, const ShardRound& round, const message::ShardContents* own);
   void decode_push(int from, std::size_t bytes, const ShardRound& round);
   void fold_in(const ShardRound& round);
   void send_aggregate();

@@ -49,7 +49,7 @@ void ShardExchange::open(Transport& wire, const UnionMemory& memory) {
   }
 }
 
-void ShardExchange::run(StepContext& context, const Plan& plan, const UnionMemory& memory,
+void ShardExchange::run(const GradientStep& context, const Plan& plan, const UnionMemory& memory,
                         const Sparse& picks, std::span<const std::uint32_t> proposals) {
   agree(plan, memory);
   if (contributes()) timed_codec(context, [&] { encode_pushes(picks, proposals); });
@@ -58,10 +58,8 @@ void ShardExchange::run(StepContext& context, const Plan& plan, const UnionMemor
   run_ = context.run;
   try {
     if (serving_) serving_->start();
-    timed_wire(context, [&] {
-      talk(context.wire);
-      if (serving_) serving_->join();
-    });
+    talk(context.wire);
+    if (serving_) serving_->join();
     timed_codec(context, [&] { decode_aggregates(context.wire); });
   } catch (...) {
     if (server_) {

@@ -31,7 +31,7 @@ class ShardExchange {
 
   // Pushes the picks, and the proposals of the proposer; afterwards the aggregates are here. If it
   // throws, the servers' residuals are as before.
-  void run(StepContext& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks,
+  void run(const GradientStep& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks,
            std::span<const std::uint32_t> proposals);
   // The step is made: what servers withhold counts.
   void commit() noexcept {

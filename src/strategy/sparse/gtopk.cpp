@@ -55,7 +55,7 @@ class GTopK final : public SparseStrategy {
   }
 
  private:
-  bool exchange(StepContext& context, std::size_t k) override {
+  bool exchange_picks(const GradientStep& context, std::size_t k) override {
     begin_step(context, k);
     timed_codec(context, [&] {
       value_.clear();
@@ -72,12 +72,10 @@ class GTopK final : public SparseStrategy {
         arrived = true;
       });
     };
-    timed_wire(context, [&] {
-      const std::size_t longest = message::sparse_max_bytes(format(), address_.numel, k);
-      const auto merge_all = shape_ == Shape::tree ? merge_tree : merge_butterfly;
-      merge_all(context.wire, value_, longest, {std::ref(combine), std::ref(take)});
-      if (rule_ == Rule::give_back) pass_outcomes_on(context.wire);
-    });
+    const std::size_t longest = message::sparse_max_bytes(format(), address_.numel, k);
+    const auto merge_all = shape_ == Shape::tree ? merge_tree : merge_butterfly;
+    merge_all(context.wire, value_, longest, {std::ref(combine), std::ref(take)});
+    if (rule_ == Rule::give_back) pass_outcomes_on(context.wire);
     bool finite = true;
     timed_codec(context, [&] {
       if (!arrived) message::decode_sparse(value_, format(), address_, k_, final_);
@@ -86,6 +84,8 @@ class GTopK final : public SparseStrategy {
     return finite;
   }
 
+  std::span<const std::uint32_t> changed() const override { return final_.indices; }
+
   double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
     const collective::Butterfly butterfly(0, ranks);
     const double rounds = butterfly.rounds() - (butterfly.folds() ? 1 : 0);
@@ -93,9 +93,9 @@ class GTopK final : public SparseStrategy {
   }
   double applied(int) const override { return 1; }
 
-  void begin_step(StepContext& context, std::size_t k) {
+  void begin_step(const GradientStep& context, std::size_t k) {
     k_ = k;
-    address_ = {context.model.grads.size(), context.step};
+    address_ = {context.grads.size(), context.step};
     rank_ = context.wire.rank();
     workers_ = context.wire.size();
     merges_ = 0;
@@ -241,9 +241,9 @@ class GTopK final : public SparseStrategy {
     }
   }
 
-  bool apply(StepContext& context) {
+  bool apply(const GradientStep& context) {
     bool finite = true;
-    const MutFloats gradients = context.model.grads;
+    const MutFloats gradients = context.grads;
     for (std::size_t j = 0; j < final_.size(); ++j) {
       const float mean = final_.values[j] / static_cast<float>(workers_);
       gradients[final_.indices[j]] = mean;

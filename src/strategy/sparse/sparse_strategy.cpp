@@ -48,25 +48,23 @@ SgdConfig SparseStrategy::own_part(const SgdConfig& asked) const {
   return {0, asked.weight_decay, false};
 }
 
-SgdConfig SparseStrategy::optimizer_share(const SgdConfig& asked, int workers) const {
-  if (workers == 1) return asked;
+SgdConfig SparseStrategy::optimizer_share(const SgdConfig& asked) const {
   if (corrected_) return {};
   return {asked.momentum, 0, asked.nesterov};
 }
 
-void SparseStrategy::begin(StepContext& context) {
-  const Layout& layout = context.model.layout;
+void SparseStrategy::begin(const StrategyContext& context) {
+  const Layout& layout = context.layout;
   if (const std::size_t numel = context.wire.represented_bytes(layout.numel);
       numel > kMostParameters) {
     throw ConfigError(
         fmt::format("sparse strategies number up to 2^32 parameters; the model has {}", numel));
   }
-  if (context.wire.size() == 1) return;
   warn_if_few_changes(context);
   if (small_dense_) small_.find(layout);
   tally_.begin(layout);
   const SgdConfig own = own_part(context.run.sgd);
-  const std::size_t numel = contributes(context.wire) ? layout.numel : 0;
+  const std::size_t numel = context.contributes() ? layout.numel : 0;
   prepare(residual_, numel, "residual");
   prepare(velocity_, own.momentum == 0 ? 0 : numel, "velocity");
   prepare(small_.velocity(), own.momentum == 0 ? 0 : small_.numel(), "velocity of small tensors");
@@ -74,7 +72,7 @@ void SparseStrategy::begin(StepContext& context) {
 
 // A parameter that changes a few times in a whole run has hardly been trained, however exact the
 // method: ResNet-20 lost 14 points at 2.3 changes.
-void SparseStrategy::warn_if_few_changes(const StepContext& context) const {
+void SparseStrategy::warn_if_few_changes(const StrategyContext& context) const {
   constexpr double kEnough = 10;
   const double per_density = static_cast<double>(context.run.steps) * applied(context.wire.size());
   const double changes = per_density * density_.target();
@@ -85,76 +83,68 @@ void SparseStrategy::warn_if_few_changes(const StepContext& context) const {
       density_.target(), context.run.steps, changes, std::min(1.0, kEnough / per_density)));
 }
 
-void SparseStrategy::after_backward(StepContext& context) {
-  const ModelView& model = context.model;
-  if (context.wire.size() == 1) {
-    context.skip = !kernel::all_finite(model.grads);
-    return;
-  }
-  context.skip = !agree_finite(context);
-  if (context.skip) return;
-
+Update SparseStrategy::exchange(const GradientStep& context) {
+  if (!agree_finite(context)) return Update::skipped();
   const bool watched = context.step % kWatchEvery == 0;
-  const double gradient_norm = watched ? norm(model.grads) : 0;
+  const double gradient_norm = watched ? norm(context.grads) : 0;
   const SgdConfig own = own_part(context.run.sgd);
-  if (small_dense_) small_.take(model, residual_, own.weight_decay);
-  const std::size_t k = density_.count(model.layout.numel, context.step, context.run);
-  const bool dense = is_dense_shorter(context.wire, model.layout.numel, k);
+  if (small_dense_) small_.take(context, residual_, own.weight_decay);
+  const std::size_t k = density_.count(context.layout.numel, context.step, context.run);
+  const bool dense = is_dense_shorter(context.wire, context.layout.numel, k);
   timed_codec(context, [&] {
-    if (!contributes(context.wire)) {
+    if (!context.contributes()) {
       picks_.clear();
-      std::ranges::fill(model.grads, 0.0f);
+      std::ranges::fill(context.grads, 0.0f);
     } else {
       dense ? select_all(context) : select(context, k);
     }
   });
-  context.skip = !exchange_all(context, dense, k);
+  const bool finite = exchange_all(context, dense, k);
   timed_codec(context, [&] {
     if (dense) {
       std::ranges::fill(residual_, 0.0f);
     } else {
       return_unapplied();
     }
-    if (small_dense_) small_.put(model, own);
+    if (small_dense_) small_.put(context.grads, own);
   });
   if (watched) watch_residual(context, gradient_norm);
+  if (dense || small_dense_) return Update::dense(finite);
+  return Update::of(changed(), finite);
 }
 
 // All that can fail, before anything is settled. False if a mean is not finite.
-bool SparseStrategy::exchange_all(StepContext& context, bool dense, std::size_t k) {
-  const ModelView& model = context.model;
+bool SparseStrategy::exchange_all(const GradientStep& context, bool dense, std::size_t k) {
   bool finite = true;
   try {
     if (dense) {
       finite = dense_mean(context);
     } else {
-      finite = exchange(context, k);
+      finite = exchange_picks(context, k);
     }
     if (small_dense_) {
-      timed_wire(context, [&] { finite = small_.exchange(context.wire) && finite; });
+      finite = small_.exchange(context.wire) && finite;
     }
   } catch (...) {
-    give_back(model);
+    give_back(context.grads);
     throw;
   }
   return finite;
 }
 
 // Over the ranks that have a gradient. False if it is not finite.
-bool SparseStrategy::dense_mean(StepContext& context) const {
-  const MutFloats grads = context.model.grads;
-  const int ranks = context.wire.size(), servers = first_worker(ranks);
+bool SparseStrategy::dense_mean(const GradientStep& context) const {
+  const MutFloats grads = context.grads;
+  const int servers = context.first_worker;
   bool finite = true;
-  timed_wire(context, [&] {
-    if (servers == 0) {
-      finite = allreduce_mean(context.wire, grads);
-    } else {
-      allreduce_sum(context.wire, grads);
-    }
-  });
+  if (servers == 0) {
+  finite = allreduce_mean(context.wire, grads);
+  } else {
+  allreduce_sum(context.wire, grads);
+  }
   if (servers == 0) return finite;
   timed_codec(context, [&] {
-    for (float& value : grads) value /= static_cast<float>(ranks - servers);
+    for (float& value : grads) value /= static_cast<float>(context.workers());
     finite = kernel::all_finite(grads);
   });
   return finite;
@@ -163,22 +153,22 @@ bool SparseStrategy::dense_mean(StepContext& context) const {
 // Of a step that will not happen here: the residual becomes that of a step which selected nothing.
 // Exact, because a pick and its rounding error add up to what was picked (if it did not round to
 // infinity).
-void SparseStrategy::give_back(const ModelView& model) {
+void SparseStrategy::give_back(MutFloats grads) {
   for (std::size_t j = 0; j < picks_.size(); ++j) {
     residual_[picks_.indices[j]] += picks_.values[j];
   }
   if (small_dense_) small_.give_back(residual_);
-  std::ranges::fill(model.grads, 0.0f);  // half an exchange may be there
+  std::ranges::fill(grads, 0.0f);  // half an exchange may be there
 }
 
 // Before anything changes, so that a skipped step leaves no trace. Who comes late is waited for
 // here, and not in the exchange.
-bool SparseStrategy::agree_finite(StepContext& context) {
+bool SparseStrategy::agree_finite(const GradientStep& context) {
   std::uint32_t finite = 0;
   timed_codec(context, [&] {
-    finite = !contributes(context.wire) || kernel::all_finite(context.model.grads) ? 1 : 0;
+    finite = !context.contributes() || kernel::all_finite(context.grads) ? 1 : 0;
   });
-  timed_wire(context, [&] { allreduce_and(context.wire, std::span(&finite, 1)); });
+  allreduce_and(context.wire, std::span(&finite, 1));
   return finite != 0;
 }
 
@@ -196,16 +186,15 @@ double SparseStrategy::message_bytes(std::size_t numel, std::size_t k) const {
   return static_cast<double>((sizeof(std::uint32_t) + message::value_bytes(format_.values)) * k);
 }
 
-void SparseStrategy::pick(const StepContext&, const kernel::Accumulation& accumulation,
+void SparseStrategy::pick(const GradientStep&, const kernel::Accumulation& accumulation,
                           std::size_t k, Sparse& picks) {
   top_k_.select(accumulation, k, picks);
 }
 
-void SparseStrategy::select(StepContext& context, std::size_t k) {
-  const ModelView& model = context.model;
+void SparseStrategy::select(const GradientStep& context, std::size_t k) {
   const SgdConfig own = own_part(context.run.sgd);
   pick(context,
-       {model.grads, residual_, velocity_, own.weight_decay == 0 ? Floats() : model.params,
+       {context.grads, residual_, velocity_, own.weight_decay == 0 ? Floats() : context.params,
         own.momentum, own.weight_decay, own.nesterov},
        k, picks_);
   errors_.resize(picks_.size());
@@ -216,13 +205,12 @@ void SparseStrategy::select(StepContext& context, std::size_t k) {
 
 // Everything is sent, so that nothing is held back and no momentum is stale: the momentum SGD of
 // all workers together. The residual keeps a copy until the exchange is over.
-void SparseStrategy::select_all(StepContext& context) {
-  const ModelView& model = context.model;
+void SparseStrategy::select_all(const GradientStep& context) {
   const SgdConfig own = own_part(context.run.sgd);
   picks_.clear();
   for (std::size_t i = 0; i < residual_.size(); ++i) {
-    float gradient = model.grads[i];
-    if (own.weight_decay != 0) gradient += own.weight_decay * model.params[i];
+    float gradient = context.grads[i];
+    if (own.weight_decay != 0) gradient += own.weight_decay * context.params[i];
     float direction = gradient;
     if (!velocity_.empty() && own.nesterov) {
       velocity_[i] = own.momentum * (velocity_[i] + gradient);
@@ -230,11 +218,11 @@ void SparseStrategy::select_all(StepContext& context) {
     } else if (!velocity_.empty()) {
       direction = velocity_[i] = own.momentum * velocity_[i] + gradient;
     }
-    model.grads[i] = residual_[i] += direction;
+    context.grads[i] = residual_[i] += direction;
   }
 }
 
-void SparseStrategy::watch_residual(StepContext& context, double gradient_norm) {
+void SparseStrategy::watch_residual(const GradientStep& context, double gradient_norm) {
   const double held_back = norm(residual_);
   if (gradient_norm > 0) context.stats.residual_ratio = held_back / gradient_norm;
   const std::string warning =

@@ -17,11 +17,11 @@
 
 namespace thinwire::strategy {
 
-class SparseStrategy : public Strategy {
+class SparseStrategy : public GradientStrategy {
  public:
-  void begin(StepContext& context) override;
-  void after_backward(StepContext& context) final;
-  SgdConfig optimizer_share(const SgdConfig& asked, int workers) const final;
+  void begin(const StrategyContext& context) override;
+  Update exchange(const GradientStep& context) final;
+  SgdConfig optimizer_share(const SgdConfig& asked) const final;
   std::vector<Metric> metrics() const override;
   void save(Payload& out) const final;
   void load(Bytes in) final;
@@ -37,13 +37,15 @@ class SparseStrategy : public Strategy {
   explicit SparseStrategy(base::Spec& spec) : SparseStrategy(spec, Choices()) {}
 
   // Accumulates and moves k entries from the residual to `picks`: the largest, unless told.
-  virtual void pick(const StepContext& context, const kernel::Accumulation& accumulation,
+  virtual void pick(const GradientStep& context, const kernel::Accumulation& accumulation,
                     std::size_t k, Sparse& picks);
 
   // Makes the mean of the picks of all workers, or of what they agree on, in model.grads, which is
   // all 0. False, on all ranks alike, if a value of the mean is not finite. It may throw half-way,
   // and must leave the picks, the residual and the velocity alone: see give_back().
-  virtual bool exchange(StepContext& context, std::size_t k) = 0;
+  virtual bool exchange_picks(const GradientStep& context, std::size_t k) = 0;
+  // The indices at which the last exchange left values that are not 0, in any order.
+  virtual std::span<const std::uint32_t> changed() const = 0;
   // After the exchange: what of its own picks was not applied anywhere goes back to residual();
   // what was, is given to sent(). No wire any more.
   virtual void return_unapplied() = 0;
@@ -74,16 +76,14 @@ class SparseStrategy : public Strategy {
   void encode(const Sparse& entries, const message::SparseAddress& address, Payload& out);
 
  private:
-  void warn_if_few_changes(const StepContext& context) const;
-  bool agree_finite(StepContext& context);
-  // Whether this rank has a gradient of its own.
-  bool contributes(const Transport& wire) const { return wire.rank() >= first_worker(wire.size()); }
-  bool dense_mean(StepContext& context) const;
-  void select(StepContext& context, std::size_t k);
-  void select_all(StepContext& context);
-  bool exchange_all(StepContext& context, bool dense, std::size_t k);
-  void give_back(const ModelView& model);
-  void watch_residual(StepContext& context, double gradient_norm);
+  void warn_if_few_changes(const StrategyContext& context) const;
+  bool agree_finite(const GradientStep& context);
+  bool dense_mean(const GradientStep& context) const;
+  void select(const GradientStep& context, std::size_t k);
+  void select_all(const GradientStep& context);
+  bool exchange_all(const GradientStep& context, bool dense, std::size_t k);
+  void give_back(MutFloats grads);
+  void watch_residual(const GradientStep& context, double gradient_norm);
   SgdConfig own_part(const SgdConfig& asked) const;
 
   DensitySchedule density_;

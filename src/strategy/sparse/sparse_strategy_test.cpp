@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "message/sparse_message.h"
+#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/ranks.h"
 #include "testing/strategy_run.h"
@@ -224,19 +225,19 @@ TEST(SparseStrategies, AllocateNothingAfterTheFirstStep) {
       test::on_ranks(workers, [&](Transport& wire) {
         const Layout layout{{{"all", 0, {50'000}}}, 50'000};
         std::vector<float> grads(layout.numel), params(layout.numel, 0.5f);
-        Stats stats;
-        StepContext context{0, {params, grads, layout}, wire, stats};
-        context.run.sgd = {0.9f, 1e-4f, false};
-        const auto strategy = make_strategy(exchange + "density=0.01");
-        strategy->begin(context);
-        for (; context.step < 6; ++context.step) {
+        RunOptions run;
+        run.sgd = {0.9f, 1e-4f, false};
+        test::StrategyDriver driver(wire, exchange + "density=0.01", layout, run);
+        driver.begin(params);
+        while (driver.step() < 6) {
+          const std::uint64_t step = driver.step();
           for (std::size_t i = 0; i < grads.size(); ++i) {
-            grads[i] = test::grid_gradient(wire.rank(), context.step, i);
+            grads[i] = test::grid_gradient(wire.rank(), step, i);
           }
           const std::uint64_t before = test::allocations();
-          strategy->after_backward(context);
-          if (context.step > 0) {
-            EXPECT_EQ(test::allocations() - before, 0u) << exchange << ", step " << context.step;
+          driver.exchange(grads, params);
+          if (step > 0) {
+            EXPECT_EQ(test::allocations() - before, 0u) << exchange << ", step " << step;
           }
         }
       });

@@ -1,5 +1,6 @@
 // Top-k S-SGD: the picks of every worker reach all others by all-gather, (P - 1) k coordinates, and
 // are added up in rank order. Nothing that was picked comes back.
+#include <algorithm>
 #include <cmath>
 
 #include "base/spec.h"
@@ -17,22 +18,23 @@ class TopKByAllGather final : public SparseStrategy {
   explicit TopKByAllGather(base::Spec& spec) : SparseStrategy(spec) {}
 
  private:
-  bool exchange(StepContext& context, std::size_t k) override {
+  bool exchange_picks(const GradientStep& context, std::size_t k) override {
     Transport& wire = context.wire;
-    const message::SparseAddress address{context.model.grads.size(), context.step};
+    const message::SparseAddress address{context.grads.size(), context.step};
     const std::size_t longest = message::sparse_max_bytes(format(), address.numel, k);
     message_.reserve(longest);
     all_.reserve(longest * static_cast<std::size_t>(wire.size()));
     theirs_.reserve(k);
+    changed_.reserve(std::min(k * static_cast<std::size_t>(wire.size()), address.numel));
     timed_codec(context, [&] {
       message_.clear();
       encode(picks(), address, message_);
     });
     lengths_.resize(static_cast<std::size_t>(wire.size()));
-    timed_wire(context, [&] { allgather(wire, message_, all_, lengths_, longest); });
+    allgather(wire, message_, all_, lengths_, longest);
     bool finite = true;
     timed_codec(context, [&] {
-      sum_.begin(context.model.grads);
+      sum_.begin(context.grads);
       std::size_t at = 0;
       for (int rank = 0; rank < wire.size(); ++rank) {
         const std::size_t length = lengths_[static_cast<std::size_t>(rank)];
@@ -43,7 +45,9 @@ class TopKByAllGather final : public SparseStrategy {
         at += length;
       }
       const auto divisor = static_cast<float>(wire.size());
-      sum_.finish([&](std::size_t, float& value) {
+      changed_.clear();
+      sum_.finish([&](std::size_t index, float& value) {
+        changed_.push_back(static_cast<std::uint32_t>(index));
         value /= divisor;
         finite = finite && std::isfinite(value);
       });
@@ -61,6 +65,9 @@ class TopKByAllGather final : public SparseStrategy {
   }
   double applied(int workers) const override { return workers; }
 
+  std::span<const std::uint32_t> changed() const override { return changed_; }
+
+  std::vector<std::uint32_t> changed_;
   Payload message_, all_;
   std::vector<std::uint64_t> lengths_;
   Sparse theirs_;
