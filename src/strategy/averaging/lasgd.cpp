@@ -151,14 +151,15 @@ class LaSgd final : public Strategy {
 
   void free_step(StepContext& context, Seconds duration) {
     if (!rounds_.started()) rounds_.start(samples_, global_samples_);
-    rounds_.set_period(period());
-    rounds_.stepped(duration, context.samples);
     bool merged = false;
     timed_codec(context, [&] {
       if (!kernel::all_finite(context.model.params)) rounds_.report_not_finite();
       merged = ledger_.merge(context.model.params);
     });
     if (merged) last_merge_ = context.step;
+    // A round that begins now averages the model of this step, so the merge comes first.
+    rounds_.set_period(period());
+    rounds_.stepped(duration, context.samples);
     const bool overdue = context.step - last_merge_ >= bound();
     if (overdue && !rounds_.target_reached()) await_merge(context);
   }
@@ -167,7 +168,7 @@ class LaSgd final : public Strategy {
     const Seconds start = context.wire.now();
     bool merged = false;
     while (!merged && !rounds_.target_reached()) {
-      context.wire.sleep(rounds_.poll_interval());
+      rounds_.wait_for_round();
       rounds_.rethrow_failure();
       merged = ledger_.merge(context.model.params);
     }
