@@ -51,27 +51,61 @@ struct Traffic {
   std::atomic<std::uint64_t> messages_received{0};
 };
 
-// A background task. Destroying it joins it; only join() reports what it threw.
+// Work that runs next to its caller: a thread on real transports, an actor of the simulator on
+// `sim`. Its methods are for the task that launched it.
 class Task {
  public:
+  // Waits until the work has returned, and drops what it threw.
   virtual ~Task() = default;
+  // Returns whether the work has returned or thrown. Never waits.
   virtual bool finished() const noexcept = 0;
-  virtual void join() = 0;  // waits, then rethrows what the task threw, once
+  // Waits until the work has returned. The first call rethrows what the work threw.
+  virtual void join() = 0;
 };
 
-// Time and concurrency: real on real transports, virtual on the simulator.
+// A flag for which one task waits and which other tasks set, in real or in virtual time.
+//
+// The flag is sticky and resets itself: notify() before wait() is not lost, several calls of
+// notify() before one wait() count as one, and the wait() that sees the flag clears it. An event
+// carries no data, so a waiter tests its own condition in a loop and waits while the condition is
+// false; the notifier makes the condition true before it calls notify().
+class Event {
+ public:
+  // No task may be waiting. The task whose wait() returned true may destroy the event at once, also
+  // while that call of notify() has not returned yet.
+  virtual ~Event() = default;
+  // Sets the flag and wakes the task that waits. Every task of the runtime may call it, several at
+  // once. It takes no (virtual) time and never blocks, but in a simulation the woken task may run
+  // before it returns: the caller must not hold a mutex that the woken task locks.
+  virtual void notify() noexcept = 0;
+  // Waits until the flag is set, for at most `timeout`, and clears it. Returns true if the flag was
+  // set, false if the time has passed; with a timeout of 0 or less it only looks. A timeout above
+  // Transport::kLongestTimeout counts as that one. Only one task may wait at a time.
+  virtual bool wait(Seconds timeout) = 0;
+};
+
+// Time and concurrency: real on real transports, virtual on the simulator. All methods may be
+// called by any task of this runtime at any time.
 class Runtime {
  public:
   virtual ~Runtime() = default;
+  // Returns the time since a moment that stays the same as long as this runtime exists.
   virtual Seconds now() const = 0;
+  // Returns after `duration`; at once if it is 0 or less.
   virtual void sleep(Seconds duration) = 0;
-  virtual bool simulated() const { return false; }  // computing takes no time unless it sleeps
-  // How many bytes one byte of payload stands for: more than one where a simulation makes do with a
-  // smaller model.
+  // Returns whether time is virtual: then computing takes no time, only sleeps and messages do.
+  virtual bool simulated() const { return false; }
+  // Returns how many bytes one byte of payload stands for: more than one where a simulation uses a
+  // smaller model in place of the real one.
   virtual double payload_scale() const { return 1; }
+  // Starts `work` as a task. Throws if the system cannot start one.
   virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
+  // Returns a new event whose flag is not set. Only tasks of this runtime may use it, and the
+  // runtime must outlive it.
+  virtual std::unique_ptr<Event> make_event() = 0;
 };
-Runtime& system_runtime();  // the steady clock and std::thread
+// Returns the runtime of this process, which uses the steady clock and std::thread.
+Runtime& system_runtime();
 
 // One Transport belongs to one thread at a time; another thread takes its own lane().
 //

@@ -27,11 +27,14 @@ Session::Exchanges::Exchanges(const StrategyContext& context, const std::vector<
     parts_.push_back(
         std::make_unique<Part>(buckets[i], *strategies[i], run_of_bucket(context.run, i)));
   }
+  if (parts_.size() == 1) return;
+  lane_ = context.wire.lane();
+  worker_ = std::make_unique<transport::BackgroundWorker>(context.wire.runtime());
 }
 
 StrategyContext Session::Exchanges::context_of(Part& part) const {
-  return {context_.wire, part.bucket.layout,   part.run,
-          part.stats,    context_.log,         context_.first_worker};
+  Transport& wire = lane_ ? *lane_ : context_.wire;
+  return {wire, part.bucket.layout, part.run, part.stats, context_.log, context_.first_worker};
 }
 
 void Session::Exchanges::begin() {
@@ -41,48 +44,45 @@ void Session::Exchanges::begin() {
 void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std::uint64_t step) {
   Part& part = *parts_.at(bucket);
   if (part.submitted) throw std::logic_error("Session::submit: the bucket was submitted already");
+  const std::size_t begin = part.bucket.begin, numel = part.bucket.layout.numel;
+  const bool has_params = !model.params.empty();
+  part.params = has_params ? Floats(model.params.subspan(begin, numel)) : Floats();
+  part.grads = model.grads.subspan(begin, numel);
+  part.step = step;
   part.submitted = true;
-  try {
-    exchange(part, model, step);
-  } catch (...) {
-    part.failure = std::current_exception();
-  }
+  if (!worker_) return exchange(part);
+  lane_->set_timeout(context_.wire.timeout());
+  part.ticket = worker_->post([this, &part] { exchange(part); });
 }
 
 // The time of an exchange that is not the strategy's own computing is the wire's.
-void Session::Exchanges::exchange(Part& part, const ModelView& model, std::uint64_t step) {
-  const std::size_t begin = part.bucket.begin, numel = part.bucket.layout.numel;
-  const Transport& wire = context_.wire;
+void Session::Exchanges::exchange(Part& part) {
+  const StrategyContext context = context_of(part);
+  const Transport& wire = context.wire;
   const Seconds start = wire.now(), codec = part.stats.codec;
-  const Floats params = model.params.empty() ? Floats() : model.params.subspan(begin, numel);
-  const GradientStep now{{context_of(part)}, step, params, model.grads.subspan(begin, numel)};
-  part.update = part.strategy.exchange(now);
+  part.update = part.strategy.exchange({{context}, part.step, part.params, part.grads});
   const bool free = wire.runtime().simulated() && !part.run.charge_codec;
   const Seconds computed = free ? Seconds(0) : part.stats.codec - codec;
   part.stats.wire += wire.now() - start - computed;
 }
 
 void Session::Exchanges::wait(std::size_t bucket) {
-  Part& part = *parts_.at(bucket);
-  if (part.failure) std::rethrow_exception(part.failure);
+  if (worker_) worker_->wait(parts_.at(bucket)->ticket);
 }
 
 Update Session::Exchanges::wait_all(Stats& stats) {
   for (const auto& part : parts_) {
     if (!part->submitted) throw std::logic_error("Session::wait_all: a bucket was not submitted");
   }
-  std::exception_ptr failure;
+  for (const auto& part : parts_) part->submitted = false;
+  for (std::size_t i = 0; i < parts_.size(); ++i) wait(i);
   stats.residual_ratio = 0;
   for (const auto& part : parts_) {
-    part->submitted = false;
-    const std::exception_ptr each = std::exchange(part->failure, nullptr);
-    if (!failure) failure = each;
     stats.codec += std::exchange(part->stats.codec, Seconds(0));
     stats.wire += std::exchange(part->stats.wire, Seconds(0));
     stats.wait += std::exchange(part->stats.wait, Seconds(0));
     stats.residual_ratio = std::max(stats.residual_ratio, part->stats.residual_ratio);
   }
-  if (failure) std::rethrow_exception(failure);
   return parts_.size() == 1 ? parts_[0]->update : join_updates();
 }
 

@@ -1,11 +1,12 @@
-// Exchanges the buckets of a gradient in the order in which they are submitted.
+// Exchanges the buckets of a gradient in the order in which they are submitted: in the background if
+// there are several, so that backward goes on meanwhile.
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <vector>
 
 #include "thinwire/session.h"
+#include "transport/background_worker.h"
 
 namespace thinwire {
 
@@ -39,17 +40,25 @@ class Session::Exchanges {
     const RunOptions run;
     Stats stats;
     bool submitted = false;
+    // The exchange that was submitted:
+    Floats params;
+    MutFloats grads;
+    std::uint64_t step = 0;
     Update update;
-    std::exception_ptr failure;
+    transport::BackgroundWorker::Ticket ticket = 0;
   };
 
   StrategyContext context_of(Part& part) const;
-  void exchange(Part& part, const ModelView& model, std::uint64_t step);
+  void exchange(Part& part);
   Update join_updates();
 
   StrategyContext context_;
+  // With several buckets, the stream and the task of their exchanges: the session's own transport
+  // stays with the training thread.
+  std::unique_ptr<Transport> lane_;
   std::vector<std::unique_ptr<Part>> parts_;  // at stable addresses
   std::vector<std::uint32_t> indices_;        // of the update of the whole model
+  std::unique_ptr<transport::BackgroundWorker> worker_;  // last: its jobs use the members above
 };
 
 }  // namespace thinwire

@@ -24,6 +24,7 @@ class ManualClock final : public Runtime {
   Seconds now() const override { return time; }
   void sleep(Seconds duration) override { time += duration; }
   std::unique_ptr<Task> launch(std::function<void()>) override { return nullptr; }
+  std::unique_ptr<Event> make_event() override { return system_runtime().make_event(); }
   Seconds time{100};
 };
 

@@ -136,14 +136,15 @@ class LaSgd final : public ModelStrategy {
 
   void free_step(const ModelStep& step) {
     if (!rounds_.started()) rounds_.start(samples_, global_samples_);
-    rounds_.set_period(period());
-    rounds_.stepped(step.own_time, step.samples);
     bool merged = false;
     timed_codec(step, [&] {
       if (!kernel::all_finite(step.params)) rounds_.report_not_finite();
       merged = ledger_.merge(step.params);
     });
     if (merged) last_merge_ = step.step;
+    // A round that begins now averages the model of this step, so the merge comes first.
+    rounds_.set_period(period());
+    rounds_.stepped(step.own_time, step.samples);
     const bool overdue = step.step - last_merge_ >= bound();
     if (overdue && !rounds_.target_reached()) await_merge(step);
   }
@@ -152,7 +153,7 @@ class LaSgd final : public ModelStrategy {
     const Seconds start = step.wire.now();
     bool merged = false;
     while (!merged && !rounds_.target_reached()) {
-      step.wire.sleep(rounds_.poll_interval());
+      rounds_.wait_for_round();
       rounds_.rethrow_failure();
       merged = ledger_.merge(step.params);
     }

@@ -1,6 +1,6 @@
-// ProgressRounds in the background: while workers train asynchronously, a task of each tells the
+// Progress rounds: while workers train asynchronously, a background task of each worker tells the
 // others how far it is, again and again, so that all agree on when the run is over. A strategy may
-// do more in each round.
+// do more work in each round.
 #pragma once
 
 #include <atomic>
@@ -11,54 +11,73 @@
 
 namespace thinwire::strategy {
 
-// A round begins when every worker has taken its turn: when it has made `period` steps since the
-// last one, or when others would have made so many in 1.5 times that time, so that nobody is held
-// up by a worker in a long step. All tasks leave in the same round: once all workers together have
-// trained on `target` samples, or once all of them asked to stop.
+// A round is a collective operation of the tasks of all workers. A worker joins the next round when
+// it has made `period` steps since the last one, or after 1.5 times the time in which an average
+// worker makes them, so that a worker in a long step holds nobody up. All tasks end in the same
+// round: the first one after which all workers together have trained on `target` samples, or in
+// which all of them have asked to stop.
 class ProgressRounds {
  public:
-  // Done in each round after the news, except in the last.
+  // The task calls it in each round except the last, after the workers have told their progress.
   using Work = std::function<void(Transport& lane)>;
 
   explicit ProgressRounds(Work work = {}) : work_(std::move(work)) {}
-  // Leaves after the round that is going on; peers learn of it when this rank has failed.
+  // Ends the task after the round that is going on. The other ranks learn from the transport that
+  // this rank has failed.
   ~ProgressRounds();
 
-  // By all ranks, once. A target of 0 is never reached.
+  // All ranks call it, once. A target of 0 is never reached.
   void open(Transport& wire, std::uint64_t target);
 
-  // The rest is for the training thread. What was trained on before the start counts, too.
+  // The methods below are for the training thread.
+
+  // Starts the task, after open() or stop(). The arguments are the samples that this worker and all
+  // workers together have trained on before. Does nothing if the target is reached.
   void start(std::uint64_t samples, std::uint64_t global_samples);
-  // A step ended that took so long. Throws what made the task fail.
+  // Tells that this worker has ended a step. Throws what made the task fail, if it has failed.
   void stepped(Seconds duration, std::uint64_t samples);
-  // All ranks call it; returns when the tasks of all have left. start() may follow.
+  // All ranks call it. Returns when the tasks of all ranks have ended; throws what made the task of
+  // this rank fail.
   void stop();
-  // The model of this worker is not finite: the tasks of all fail in the next round.
+  // Tells that the model of this worker is not finite: the tasks of all ranks fail in the next
+  // round.
   void report_not_finite() noexcept { not_finite_ = true; }
+  // Throws what made the task fail, if it has failed. Never waits for other ranks.
   void rethrow_failure();
+  // Returns when the task has ended a round since the last call, or has ended itself, or after the
+  // timeout of the transport, whichever is first. So the caller tests its own condition in a loop.
+  void wait_for_round();
 
-  void set_period(std::uint64_t steps) noexcept { period_ = steps; }
-  // How long to wait before looking again whether a round is over.
-  Seconds poll_interval() const noexcept;
+  // Sets how many steps this worker makes between two rounds.
+  void set_period(std::uint64_t steps);
 
+  // Returns whether the task was started and stop() was not called since.
   bool started() const noexcept { return task_ != nullptr; }
   bool target_reached() const noexcept { return target_ > 0 && global_samples_ >= target_; }
-  std::uint64_t samples() const noexcept { return samples_; }  // of this worker
+  // Return the samples that this worker, or all workers together, have trained on.
+  std::uint64_t samples() const noexcept { return samples_; }
   std::uint64_t global_samples() const noexcept { return global_samples_; }
-  std::uint64_t completed() const noexcept { return completed_; }          // with their work
-  std::uint64_t overlapped_steps() const noexcept { return overlapped_; }  // made during the work
-  Seconds work_time() const noexcept { return Seconds(work_seconds_); }    // of one round, smoothed
-  Seconds step_time() const noexcept { return Seconds(own_step_); }  // of this worker, smoothed
+  // Returns how many rounds have ended with their work done.
+  std::uint64_t completed() const noexcept { return completed_; }
+  // Returns how many steps this worker has made during the work of rounds.
+  std::uint64_t overlapped_steps() const noexcept { return overlapped_; }
+  // Return the smoothed times of the work of one round and of one step of this worker.
+  Seconds work_time() const noexcept { return Seconds(work_seconds_); }
+  Seconds step_time() const noexcept { return Seconds(own_step_); }
 
  private:
   void run();
   void await_turn();
-  bool exchange_progress();  // whether the rounds go on
+  bool has_turn() const noexcept;
+  Seconds patience() const noexcept;
+  bool exchange_progress();
   void do_work();
 
   Work work_;
   std::unique_ptr<Transport> lane_;
   std::uint64_t target_ = 0;
+  std::unique_ptr<Event> turn_changed_;  // for the task: a condition of await_turn() changed
+  std::unique_ptr<Event> round_ended_;   // for the training thread
 
   // Written by the training thread.
   std::atomic<std::uint64_t> steps_{0}, samples_{0}, period_{1};
@@ -66,8 +85,9 @@ class ProgressRounds {
   std::atomic<bool> vote_{false}, not_finite_{false}, abandoned_{false};
   // Written by the task.
   std::atomic<std::uint64_t> global_samples_{0}, completed_{0}, overlapped_{0};
+  std::atomic<std::uint64_t> steps_seen_{0};  // at the last turn
   std::atomic<double> mean_step_{0}, work_seconds_{0};
-  std::uint64_t steps_seen_ = 0;  // at the last turn
+  std::atomic<bool> ended_{false};  // the task does nothing anymore
 
   std::unique_ptr<Task> task_;  // last: it uses the members above
 };

@@ -10,7 +10,9 @@ namespace {
 
 constexpr Tag kTag{1};
 
-message::GossipMessage word(message::GossipMessage::Kind kind, std::uint64_t number = 0) {
+// Returns a message without a model.
+message::GossipMessage control_message(message::GossipMessage::Kind kind,
+                                       std::uint64_t number = 0) {
   message::GossipMessage message;
   message.write(kind, number);
   return message;
@@ -18,17 +20,17 @@ message::GossipMessage word(message::GossipMessage::Kind kind, std::uint64_t num
 
 }  // namespace
 
-// A worker that fails has a task that waits for messages. Nothing wakes it but a message, so a
-// neighbour is asked for one. Should that one have failed, or be silent, then the transport, which
-// has seen that or is about to, ends the wait.
+// When a worker fails, its receiving task still waits for messages, and only a message can wake it.
+// So this worker asks its neighbour for one. If the neighbour has failed or is silent, the
+// transport notices that and ends the wait.
 GossipChannel::~GossipChannel() {
   if (!receiver_ || receiver_->finished()) return;
   abandoned_ = true;
   sender_.reset();
   try {
-    lane_->send(neighbour(), kTag, word(message::GossipMessage::Kind::wake).bytes());
+    lane_->send(neighbour(), kTag, control_message(message::GossipMessage::Kind::wake).bytes());
   } catch (const std::exception&) {
-    // The failure that brought us here is on its way to the caller.
+    // The caller already gets the failure because of which the channel is destroyed.
   }
 }
 
@@ -37,11 +39,12 @@ void GossipChannel::open(Transport& wire, std::size_t numel) {
   lane_ = wire.lane();
   in_ = lane_->clone_handle();
   out_ = lane_->clone_handle();
-  // Silence is no failure here: nobody owes anybody a message. What another lane finds out about a
-  // peer ends this wait, too.
+  // Silence is no failure here, because no rank has to send. If another lane finds that a peer has
+  // failed, the transport ends this wait, too.
   in_->set_timeout(Transport::kLongestTimeout);
   incoming_.reserve(numel);
   sent_.assign(static_cast<std::size_t>(wire.size()), 0);
+  sender_ = std::make_unique<transport::BackgroundWorker>(wire.runtime());
 }
 
 void GossipChannel::start_receiving() {
@@ -56,7 +59,7 @@ void GossipChannel::receive() {
     message::GossipMessage::Contents contents;
     transport::name_sender(*in_, got.from, [&] { contents = incoming_.read(got.bytes); });
     if (contents.kind == message::GossipMessage::Kind::wake) {
-      in_->send(got.from, kTag, word(message::GossipMessage::Kind::last).bytes());
+      in_->send(got.from, kTag, control_message(message::GossipMessage::Kind::last).bytes());
     } else if (contents.kind == message::GossipMessage::Kind::last) {
       expected = contents.number;
     } else {
@@ -67,19 +70,19 @@ void GossipChannel::receive() {
 }
 
 bool GossipChannel::idle() {
-  if (!sender_) return true;
-  if (!sender_->finished()) return false;
-  sender_->join();
-  sender_.reset();
+  if (!sender_->finished(last_send_)) return false;
+  sender_->wait(last_send_);  // returns at once, or throws what the job threw
   return true;
 }
 
 void GossipChannel::send(std::vector<OutgoingMessage> messages) {
   messages_ = std::move(messages);
   for (const OutgoingMessage& each : messages_) ++sent_[static_cast<std::size_t>(each.to)];
-  sender_ = wire_->launch([this] {
-    for (const OutgoingMessage& each : messages_) out_->send(each.to, kTag, each.message->bytes());
-  });
+  last_send_ = sender_->post([this] { send_all(); });
+}
+
+void GossipChannel::send_all() {
+  for (const OutgoingMessage& each : messages_) out_->send(each.to, kTag, each.message->bytes());
 }
 
 void GossipChannel::rethrow_failure() {
@@ -87,20 +90,21 @@ void GossipChannel::rethrow_failure() {
   idle();
 }
 
-// Everybody learns how many messages were sent to whom, and tells its neighbour when to stop
-// waiting. That is a wait without a deadline, so it begins when all ranks have done so: then it
-// takes no longer than the messages.
+// Every rank learns how many messages were sent to whom, and tells its neighbour after how many
+// messages its receiving task ends. The wait for that task has no deadline of its own, so it begins
+// after a barrier: then it takes no longer than the messages that are still on their way.
 void GossipChannel::drain() {
-  if (sender_) sender_->join();
-  sender_.reset();
+  sender_->wait(last_send_);
   std::vector<std::uint64_t> sent = sent_;
   allreduce_sum(*wire_, std::span(sent));
   const std::uint64_t expected = sent[static_cast<std::size_t>(neighbour())];
-  lane_->send(neighbour(), kTag, word(message::GossipMessage::Kind::last, expected).bytes());
+  lane_->send(neighbour(), kTag,
+              control_message(message::GossipMessage::Kind::last, expected).bytes());
   barrier(*wire_);
   receiver_->join();
   receiver_.reset();
-  // Or a message that is sent now could be taken for one of those that are still missing elsewhere.
+  // Without this barrier, another rank that still counts its last messages could count one that
+  // this rank sends after drain().
   barrier(*wire_);
 }
 

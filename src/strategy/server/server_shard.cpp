@@ -22,7 +22,7 @@ message::ShardLimits ShardRound::push_limits() const {
 
 message::ShardLimits ShardRound::aggregate_limits(int ranks) const {
   const auto workers = static_cast<std::size_t>(ranks - first_worker);
-  // A server that withholds may send what was pushed in any step before.
+  // A server that withholds entries may send entries of earlier steps.
   const std::size_t entries =
       kept < address.numel ? kept : std::min(address.numel, workers * picked);
   return {entries, push_limits().proposals};
@@ -43,7 +43,8 @@ void ServerShard::serve(const ShardRound& round, const message::ShardContents* o
   send_aggregate();
 }
 
-// All may come at once; they are added in rank order, so that the sum is the same in every run.
+// The pushes may arrive at once. They are added in rank order, so that the sum is the same in every
+// run.
 void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& round,
                              const message::ShardContents* own) {
   const std::size_t longest =
@@ -81,8 +82,9 @@ void ServerShard::decode_push(int from, std::size_t bytes, const ShardRound& rou
   }
 }
 
-// The sum and the residual of the elements that were pushed, or the largest of all, are sent. What
-// is not, and what rounding takes from it, is the new residual.
+// Chooses the entries of the aggregate: the sums of all elements that were pushed, or the largest
+// entries of the shard; a sum includes the residual. Entries that are not sent and the rounding
+// errors of those that are become the new residual.
 void ServerShard::fold_in(const ShardRound& round) {
   touched_.clear();
   taken_.clear();
@@ -103,7 +105,7 @@ void ServerShard::fold_in(const ShardRound& round) {
   errors_.resize(entries.size());
   message::round_to_wire(round.address.values, entries.values, errors_);
   for (std::size_t j = 0; j < entries.size(); ++j) residual_[entries.indices[j]] = errors_[j];
-  drop_zeros(entries);  // sums that cancelled, or there was nothing else to take
+  drop_zeros(entries);  // Sums may cancel, and a shard may have fewer nonzero entries than `kept`.
 }
 
 void ServerShard::send_aggregate() {
@@ -124,7 +126,7 @@ void ServerShard::roll_back() noexcept {
   for (std::size_t j = 0; j < touched_.size(); ++j) {
     residual_[touched_.indices[j]] = touched_.values[j];
   }
-  std::ranges::fill(sums_, 0.0f);  // of pushes before one that could not be read
+  std::ranges::fill(sums_, 0.0f);  // A push that could not be read leaves the sum of earlier ones.
   commit();
 }
 

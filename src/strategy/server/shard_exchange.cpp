@@ -11,7 +11,7 @@
 namespace thinwire::strategy {
 namespace {
 
-// Calls visit(shard, from, to) with where the indices of each shard are among `indices`, which
+// Calls visit(shard, from, to) for each shard, whose indices are indices[from, to). The indices
 // strictly increase.
 template <class Visit>
 void split(std::span<const std::uint32_t> indices, std::span<const ShardRound> rounds,
@@ -30,8 +30,8 @@ void split(std::span<const std::uint32_t> indices, std::span<const ShardRound> r
 
 }  // namespace
 
-// Pushes and aggregates have a lane each, of which the server holds one end and the worker beside
-// it the other: none of the two ever receives in place of the other.
+// Pushes and aggregates have a lane each. The server only receives on the first one and the worker
+// on the same rank only on the second one, so neither takes a message that is meant for the other.
 void ShardExchange::open(Transport& wire, const UnionMemory& memory) {
   up_ = wire.lane();
   down_ = wire.lane();
@@ -45,7 +45,7 @@ void ShardExchange::open(Transport& wire, const UnionMemory& memory) {
   if (serves) {
     server_ = std::make_unique<ServerShard>(up_->clone_handle(), down_->clone_handle(),
                                             std::move(loaded_residual_));
-    serving_ = std::make_unique<BackgroundWorker>(wire.runtime(), [this] { serve(); });
+    server_worker_ = std::make_unique<transport::BackgroundWorker>(wire.runtime());
   }
 }
 
@@ -57,13 +57,14 @@ void ShardExchange::run(const GradientStep& context, const Plan& plan, const Uni
   if (server_) server_->set_timeout(context.wire.timeout());
   run_ = context.run;
   try {
-    if (serving_) serving_->start();
+    transport::BackgroundWorker::Ticket served = 0;
+    if (server_) served = server_worker_->post([this] { serve(); });
     talk(context.wire);
-    if (serving_) serving_->join();
+    if (server_) server_worker_->wait(served);
     timed_codec(context, [&] { decode_aggregates(context.wire); });
   } catch (...) {
     if (server_) {
-      serving_->wait();  // it ends by itself: all workers push before they wait for anything
+      server_worker_->drain();  // The job ends by itself: all workers push before they wait.
       server_->roll_back();
     }
     throw;
@@ -84,7 +85,7 @@ void ShardExchange::agree(const Plan& plan, const UnionMemory& memory) {
     round.address = {message::ShardKind::push, static_cast<std::uint32_t>(shard), size, plan.step,
                      plan.values};
     round.picked = plan.picked;
-    // Its share, rounded up.
+    // The shard's share, rounded up.
     round.kept = plan.kept >= numel ? size : (plan.kept * size + numel - 1) / numel;
     round.proposed = plan.proposer == kAnyRank ? 0 : plan.picked;
     round.proposer = plan.proposer;
@@ -126,7 +127,7 @@ void ShardExchange::encode_pushes(const Sparse& picks, std::span<const std::uint
   }
 }
 
-// What the others need is under way before anything is waited for.
+// Posts all sends and receives before it waits for any, so that nobody waits for this rank.
 void ShardExchange::talk(Transport& wire) {
   receives_.clear();
   sends_.clear();

@@ -1,60 +1,65 @@
 // One step between all workers and all shards: each worker pushes to each shard its part of the
-// picks, and gets back one aggregate from each. The servers run on the first ranks, as tasks beside
-// the workers.
+// picks, and gets back one aggregate from each. The servers run on the first ranks, as background
+// tasks next to the workers.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "strategy/common/background_worker.h"
 #include "strategy/server/server_shard.h"
 #include "strategy/server/union_memory.h"
+#include "transport/background_worker.h"
 
 namespace thinwire::strategy {
 
+// All methods are for the training thread.
 class ShardExchange {
  public:
-  // What all ranks agree on for a step.
+  // The values on which all ranks agree for a step.
   struct Plan {
     std::uint64_t step = 0;
-    std::size_t picked = 0;       // by each worker, at most
-    std::size_t kept = SIZE_MAX;  // by all servers together; SIZE_MAX: everything
+    std::size_t picked = 0;       // entries that each worker pushes at most
+    std::size_t kept = SIZE_MAX;  // entries that all servers together send at most; SIZE_MAX: all
     int proposer = kAnyRank;      // the worker that proposes coordinates for the next step
     int first_worker = 0;
     message::ValueCoding values = message::ValueCoding::bf16;
   };
 
-  // By all ranks, once: the first ranks serve, one shard of the memory each. WireError if what was
-  // loaded does not fit.
+  // All ranks call it, once. The first ranks become servers of one shard of the memory each. Throws
+  // WireError if the residual that was loaded does not fit.
   void open(Transport& wire, const UnionMemory& memory);
 
-  // Pushes the picks, and the proposals of the proposer; afterwards the aggregates are here. If it
-  // throws, the servers' residuals are as before.
+  // Makes the exchange of one step: pushes the picks, and the proposals if this worker is the
+  // proposer, and receives the aggregates. If it throws, the servers' residuals are as before.
   void run(const GradientStep& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks,
            std::span<const std::uint32_t> proposals);
-  // The step is made: what servers withhold counts.
+  // Makes the new residual of the server permanent. To be called once the step cannot fail anymore.
   void commit() noexcept {
     if (server_) server_->commit();
   }
 
+  // Returns the aggregates of the last run(), by shard.
   std::span<const message::ShardContents> aggregates() const noexcept { return aggregates_; }
-  // What this rank pushed: by shard, its own, if it has one, included; and the messages.
+  // Return what this rank pushed in the last run(), by shard, as values and as messages. Its own
+  // shard, if it has one, is among the values and has no message.
   std::span<const message::ShardContents> pushes() const noexcept { return pushes_; }
   std::span<const Payload> push_messages() const noexcept { return outgoing_; }
 
-  // What the server of this rank withholds; empty if it has none.
+  // Returns the residual of the server on this rank; it is empty if the rank has no server.
   Floats server_residual() const noexcept {
     return server_ ? server_->residual() : Floats(loaded_residual_);
   }
+  // Sets the residual with which open() starts the server.
   void load(std::vector<float> server_residual) { loaded_residual_ = std::move(server_residual); }
 
-  // Of this rank so far, on the wire.
+  // Counts what this rank has sent so far.
   struct Tally {
     double bytes_up = 0, bytes_down = 0;
-    std::array<double, message::kShardForms> forms{};  // messages of each
+    std::array<double, message::kShardForms> forms{};  // messages of each form
   };
   const Tally& tally() const noexcept { return tally_; }
+  // Returns how long the server of this rank has computed so far.
   Seconds server_busy() const noexcept { return server_ ? server_->busy() : Seconds(0); }
 
  private:
@@ -67,16 +72,17 @@ class ShardExchange {
 
   std::vector<float> loaded_residual_;
   message::ShardCodec codec_;
-  std::vector<ShardRound> rounds_;  // by shard, as all below
+  std::vector<ShardRound> rounds_;  // by shard, like the vectors below
   std::vector<message::ShardContents> pushes_, aggregates_;
   std::vector<Payload> outgoing_, incoming_;
-  std::vector<std::size_t> lengths_;  // of what came in
+  std::vector<std::size_t> lengths_;  // of the messages in incoming_
   std::vector<Pending> receives_, sends_;
   Tally tally_;
-  std::unique_ptr<Transport> up_, down_;  // messages on their way use the memory above
+  std::unique_ptr<Transport> up_, down_;  // their messages use the memory above
   RunOptions run_;
   std::unique_ptr<ServerShard> server_;
-  std::unique_ptr<BackgroundWorker> serving_;  // last: it uses all above
+  // Executes serve(). Last, because its job uses the members above.
+  std::unique_ptr<transport::BackgroundWorker> server_worker_;
 };
 
 }  // namespace thinwire::strategy

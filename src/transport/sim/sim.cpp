@@ -78,6 +78,45 @@ class SimTask final : public Task {
   std::shared_ptr<State> state_;  // shared with the actor, which may still be leaving
 };
 
+class SimEvent final : public Event {
+ public:
+  void notify() noexcept override {
+    set_ = true;
+    if (!std::exchange(waiting_, false)) return;
+    // Other actors run during release(); the one that waits may destroy this event.
+    const s4u::SemaphorePtr semaphore = semaphore_;
+    const ExceptionsAside aside;
+    semaphore->release();
+  }
+  bool wait(Seconds timeout) override {
+    if (!(timeout > Seconds(0))) return std::exchange(set_, false);
+    const Seconds deadline = now() + std::min(timeout, Transport::kLongestTimeout);
+    bool late = false;
+    // A notify() at the very moment of an earlier deadline has left the semaphore at 1. Then
+    // block() returns early, and the loop waits again.
+    while (!set_ && !late) late = block(deadline - now());
+    return std::exchange(set_, false);
+  }
+
+ private:
+  static Seconds now() { return Seconds(s4u::Engine::get_clock()); }
+  // Returns true if the time has passed. The rounding of virtual times may make `remaining` a
+  // little less than 0, which would mean "without end" to SimGrid.
+  bool block(Seconds remaining) {
+    if (remaining <= Seconds(0)) return true;
+    waiting_ = true;
+    const ExceptionsAside aside;
+    const bool late = semaphore_->acquire_timeout(remaining.count());
+    waiting_ = false;
+    return late;
+  }
+
+  // Actors run one at a time and give way only in calls of SimGrid, so the flags need no lock.
+  bool set_ = false;
+  bool waiting_ = false;  // an actor is blocked on the semaphore and nobody has released it yet
+  s4u::SemaphorePtr semaphore_ = s4u::Semaphore::create(0);
+};
+
 class SimRuntime final : public Runtime {
  public:
   SimRuntime(const Group& group, double payload_scale)
@@ -90,6 +129,7 @@ class SimRuntime final : public Runtime {
   std::unique_ptr<Task> launch(std::function<void()> work) override {
     return std::make_unique<SimTask>(std::move(work));
   }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<SimEvent>(); }
 
  private:
   const Group& group_;

@@ -24,9 +24,9 @@
 
 namespace thinwire::transport::sim {
 
-// More would exceed the memory mappings Linux grants a process (two per actor), at which SimGrid
-// aborts. Leaves room for two background tasks per worker.
-inline constexpr int kMaxWorkers = 8192;
+// More actors would exceed the memory mappings that Linux grants a process (65530, two per actor),
+// at which SimGrid aborts. This leaves room for four background tasks per worker; gossip has three.
+inline constexpr int kMaxWorkers = 6000;
 
 // Where one simulation takes place.
 struct Stage {

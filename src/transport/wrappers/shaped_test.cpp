@@ -28,6 +28,7 @@ class RankClock final : public Runtime {
   std::unique_ptr<Task> launch(std::function<void()> work) override {
     return system_runtime().launch(std::move(work));
   }
+  std::unique_ptr<Event> make_event() override { return system_runtime().make_event(); }
   Seconds time{0};
   Seconds late{0};  // by which every sleep ends late
 };
