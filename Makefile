@@ -1,21 +1,26 @@
 # thinwire: `make demo` and `make test` are all a newcomer needs. Everything else is for developers.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
-SOURCES = $(shell git ls-files '*.cpp' '*.h')
+SOURCES = $(wildcard $(shell git ls-files '*.cpp' '*.h'))
 
-.PHONY: help deps build demo test bench results tables format tidy asan tsan fuzz faults valgrind nightly clean
+.PHONY: help deps build demo test bench gate results tables format format-check tidy clang asan tsan \
+        fuzz faults valgrind coverage nightly clean
 
 help:  ## this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 deps:  ## install the packages that are missing (apt)
 	@tools/deps
 
-build: deps  ## build/thinwire and the library
-	@[ -f build/build.ninja ] || cmake --preset release
+# `make demo` configures build/ without tests; then it is configured again, with them.
+build: deps  ## build/thinwire, the library, tests and benchmarks
+	@if [ ! -f build/build.ninja ] || grep -q '^THINWIRE_TESTS:[A-Z]*=OFF' build/CMakeCache.txt; then cmake --preset release; fi
 	@cmake --build build -j $(JOBS)
 
-demo: build  ## train a network on 4 workers over a thin wire, dense and with gtopk
+demo:  ## build the program only; train a network on 4 workers over a slow network, dense and with gtopk
+	@tools/deps demo
+	@[ -f build/build.ninja ] || cmake --preset demo
+	@cmake --build build -j $(JOBS) --target thinwire_main
 	@tools/demo
 
 test: build  ## install, build, run all tests
@@ -23,6 +28,10 @@ test: build  ## install, build, run all tests
 
 bench: build  ## the measurements behind docs/results
 	@bench/run
+
+TOLERANCE ?= 25
+gate: build  ## compare quick measurements with recorded ratios; fail if one is worse (TOLERANCE=25 percent)
+	@bench/gate --tolerance $(TOLERANCE)
 
 MNIST ?= data/mnist
 CIFAR10 ?= data/cifar10
@@ -41,10 +50,16 @@ tables:  ## fill docs/results and README from bench/results: seconds
 	@bench/tables.py
 
 format:  ## rewrite the sources in our style
-	@tools/deps dev && clang-format-14 -i $(SOURCES)
+	@tools/deps format && printf '%s\n' $(SOURCES) | xargs -P $(JOBS) -n 32 clang-format-14 -i
 
-tidy: build  ## clang-tidy; findings are errors
+format-check:  ## fail if `make format` would change a source: seconds
+	@tools/deps format && printf '%s\n' $(SOURCES) | xargs -P $(JOBS) -n 32 clang-format-14 --dry-run --Werror
+
+tidy: build  ## clang-tidy on all sources; findings are errors
 	@tools/deps dev && JOBS=$(JOBS) tools/tidy
+
+clang:  ## build the library and the program with clang; warnings are errors
+	@tools/deps dev && cmake --preset clang && cmake --build build-clang -j $(JOBS) --target thinwire_main
 
 CASES ?= 100
 KIND ?= engine
@@ -72,8 +87,12 @@ faults: build  ## FAULTS=200 random faults in real runs, from SEED=1; many minut
 valgrind: build  ## every strategy takes some steps under memcheck, and a short train
 	@tools/deps dev && tools/memcheck build/tests/law_worker build/thinwire
 
-nightly: test asan tsan valgrind fuzz faults  ## all that is too long for every change
+coverage:  ## which lines the tests of engine and command line run, by folder; build-coverage/coverage.html
+	@tools/deps coverage && cmake --preset coverage && cmake --build build-coverage -j $(JOBS) --target engine_tests command_tests
+	@JOBS=$(JOBS) tools/coverage
+
+nightly: format-check test clang tidy asan tsan valgrind fuzz faults coverage gate  ## all that is too long for every change
 	@$(MAKE) asan KIND=command
 
-clean:
-	@rm -rf build build-asan build-tsan build-fuzz
+clean:  ## remove everything that was built
+	@rm -rf build build-asan build-tsan build-fuzz build-clang build-coverage

@@ -24,10 +24,8 @@ core_options() {
   core_machine >"$lines"
 }
 
-core_machine() {
-  local cpu load
-  cpu=$(awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
+core_machine() {  # a JSON line
+  local load
   read -r load _ </proc/loadavg
-  printf '{"bench":"%s","cpu":"%s","cores":%d,"kernel_release":"%s","load":%s,"commit":"%s"}\n' "$script" "${cpu:-$(uname -m)}" \
-    "$(nproc)" "$(uname -r)" "$load" "$(git describe --always --dirty 2>/dev/null || echo unknown)"
+  bench/records.py machine "$script" kernel_release="$(uname -r)" load:="$load"
 }

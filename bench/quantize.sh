@@ -5,4 +5,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/on_core.bash"
 core_options "$@"
 
 "$build/bench/quantize" --numel "$numel" --reps "$reps" | tee -a "$lines" |
-  sed -nE 's/.*"kernel":"([a-z_]+)".*"seconds_median":([0-9.e-]+).*"ratio_to_add":([0-9.]+).*/\1: \2 s, \3 x r += g/p'
+  bench/records.py show '{kernel}: {seconds_median} s, {ratio_to_add:.2f} x r += g'

@@ -14,6 +14,6 @@ for density in $densities; do
     if [ -x "$build/bench/select" ]; then
       "$build/bench/select" --numel "$numel" --density "$density" --reps "$reps"
     fi
-  } | sed "s/^{/{\"load\":$load,/" | tee -a "$lines" |
-    sed -nE 's/.*"kernel":"([a-z_]+)".*"density":([0-9.e-]+).*"seconds_median":([0-9.e-]+).*"ratio_to_add":([0-9.]+).*/\2 \1: \3 s, \4 x r += g/p'
+  } | bench/records.py extend load:="$load" | tee -a "$lines" |
+    bench/records.py show '{density} {kernel}: {seconds_median} s, {ratio_to_add:.2f} x r += g'
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One exchange of 25 M gradients over a real thin wire: ps by every metric, beside topk and gtopk, at two densities.
+# One exchange of 25 M gradients over a real thin wire: ps by every selection rule, beside topk and gtopk, at two densities.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/in_lab.bash"
 lab_options "$@"
@@ -11,8 +11,7 @@ launch() {  # STRATEGY
 strategies=()
 for density in 0.01 0.001; do
   strategies+=("topk:density=$density" "gtopk:density=$density")
-  for keys in select=magnitude select=hysteresis select=mask select=frequency select=age select=leader \
-    select=magnitude,keep=1 select=hysteresis,servers=4; do
+  for keys in select=magnitude select=hysteresis select=mask select=magnitude,keep=1 select=hysteresis,servers=4; do
     strategies+=("ps:density=$density,$keys")
   done
 done

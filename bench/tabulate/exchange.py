@@ -108,19 +108,6 @@ def select():
 
 
 @table
-def codec():
-    rows = []
-    for line in lines("codec"):
-        if "codec" not in line:
-            continue
-        sent, least = line["bytes_per_coordinate"], line["entropy_bytes_per_coordinate"]
-        rows.append([line["codec"], count(line["bytes"]), f"{sent:.3f}", f"{least:.3f}", f"{100 * (sent / least - 1):.2f} %",
-                     f"{1e3 * line['encode_seconds_median']:.2f} ms", f"{line['encode_ratio_to_add']:.2f}",
-                     f"{1e3 * line['decode_seconds_median']:.2f} ms", f"{line['decode_ratio_to_add']:.2f}"])
-    return rows and markdown(["codec", "bytes", "bytes per entry", "entropy", "above it", "encode", "x", "decode", "x"], rows)
-
-
-@table
 def quantize():
     rows = [[line["kernel"], line["bits"], f"{1e3 * line['seconds_median']:.1f} ms", f"{1e3 * line['add_seconds_median']:.1f} ms",
              f"{line['ratio_to_add']:.2f}"] for line in lines("quantize") if "kernel" in line]

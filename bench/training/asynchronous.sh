@@ -23,7 +23,7 @@ run() {
 
 # The fixed period whose traffic is that of gossip, as the run GROUP of that seed showed.
 equal_period() {  # GROUP SEED
-  grep -F "\"run\":\"$1 seed $2 gossip\"" "$results" | sed -nE 's/.*"interval_mean":([0-9.]+).*/\1/p' | xargs printf %.0f
+  printf %.0f "$(bench/records.py value "$results" "$1 seed $2 gossip" interval_mean)"
 }
 
 # Every step, by change, and by a period of equal traffic.

@@ -38,8 +38,7 @@ asked_for() {  # MODEL SYSTEM
   [[ $1 == "${only_model:-$1}" && $2 == "${only_system:-$2}" ]]
 }
 
-sparse=(dense topk:density=0.01 gtopk:density=0.01 gtopk:density=0.01,residual=paper
-  gtopk:density=0.01,residual=absorb)
+sparse=(dense topk:density=0.01 gtopk:density=0.01 "gtopk:density=0.01,residual=paper")
 if asked_for lenet sparse; then best_rate 4 "${sparse[@]}" && best_rate 8 "${sparse[@]}"; fi
 if asked_for resnet20 sparse; then resnet20 dense gtopk topk gtopk:residual=paper; fi
 if asked_for lenet quantized; then

@@ -26,7 +26,7 @@ run() {
     name="$1 $rate $strategy lr $lr"
   done
 }
-fields() { echo "\"rate\":\"$rate\",$(curve)"; }
+fields() { echo "rate=$rate" && curve; }
 
 # In so many steps a density of 0.01 changes each parameter 14 times, and rank 2 is as good as dense.
 if wanted thin; then

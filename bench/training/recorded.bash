@@ -1,7 +1,8 @@
 # Sourced by the training measurements: runs whose JSON lines are kept in one file of bench/results/, where a run
 # that is there already is not repeated. A script calls usage_unless, then keep_in FILE, then
 #   record NAME thinwire train ... --strategy SPEC
-# for every run; a function fields may print further members of its JSON line ("rate":"1gbit",).
+# for every run; a function fields may print further members of its JSON line, one KEY=TEXT or KEY:=JSON per line
+# (bench/records.py).
 # THINWIRE is the program (default build/thinwire).
 # shellcheck shell=bash
 script=$(realpath "$0")
@@ -26,11 +27,8 @@ keep_in() {  # FILE
 
 fields() { :; }
 
-# The tests of the run that has just written to $scratch/run, as "curve":[[seconds, accuracy], ...], or nothing.
-curve() {
-  [ -f "$scratch/run/run.jsonl" ] || return 0
-  sed -nE 's/.*"time":([0-9.e+-]+),.*"test_accuracy":([0-9.e+-]+).*/[\1,\2]/p' "$scratch/run/run.jsonl" | paste -sd, | sed 's/.*/"curve":[&],/'
-}
+# The tests of the run that has just written to $scratch/run, as the member "curve": [[seconds, accuracy], ...], or nothing.
+curve() { bench/records.py curve "$scratch/run/run.jsonl"; }
 
 value_of() {  # FLAG COMMAND...
   local flag=$1
@@ -41,24 +39,25 @@ value_of() {  # FLAG COMMAND...
 
 # A run whose model became infinite is a result, too; one that failed otherwise ends the script.
 record() {  # NAME COMMAND...
-  local key="\"run\":\"$1\"" line
+  local name=$1 members
   shift
-  grep -qF "{$key," "$results" && return
-  echo "== ${key#*:}" >&2
+  bench/records.py has "$results" "$name" && return
+  echo "== $name" >&2
   if { "$@" --json 2>&1 >&3 | tee "$scratch/log" >&2; } 3>"$scratch/out"; then
-    # The directory of the data is this machine's business.
-    line=$(tail -n 1 "$scratch/out" | sed -E 's/"data":"([a-z0-9]+):[^"]*"/"data":"\1"/')
-    echo "{$key,$(fields)${line#\{}" >>"$results"
+    mapfile -t members < <(fields)
+    bench/records.py add "$results" "$name" "${members[@]}" <"$scratch/out"
   else
-    grep -q 'the model itself is lost' "$scratch/log" || exit 1
-    printf '{%s,%s"model":"%s","workers":%s,"strategy":"%s","diverged":true}\n' "$key" "$(fields)" "$(value_of --model "$@")" \
-      "$(value_of --workers "$@")" "$(value_of --strategy "$@")" >>"$results"
+    # The error of a run that gave up after too many steps without a finite gradient.
+    grep -qE 'steps in a row.*not finite' "$scratch/log" || exit 1
+    mapfile -t members < <(fields)
+    bench/records.py add "$results" "$name" "${members[@]}" model="$(value_of --model "$@")" \
+      workers:="$(value_of --workers "$@")" strategy="$(value_of --strategy "$@")" diverged:=true <<<'{}'
   fi
 }
 
 # Whether the model of a recorded run became infinite, or guesses one of ten classes.
 was_lost() {  # NAME
-  grep -F "{\"run\":\"$1\"," "$results" | grep -qE '"diverged":true|"accuracy":0\.(0|1[01,])'
+  bench/records.py lost "$results" "$1"
 }
 
 # All parts of a measurement, or the one that was asked for.

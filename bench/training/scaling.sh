@@ -19,13 +19,13 @@ touch "$results"
 for model in "${models[@]}"; do
   for workers in 4 8 16 32; do
     for strategy in dense topk gtopk; do
-      key="\"run\":\"$model $workers $strategy\""
-      grep -qF "$key" "$results" && continue
+      run="$model $workers $strategy"
+      bench/records.py has "$results" "$run" && continue
       line=$("$thinwire" bench allreduce --transport sim --network "$network" --workers "$workers" \
         --numel "${numel[$model]}" --strategy "$strategy" --reps 1 --warmup 1 --json | tail -n 1)
-      seconds=$(sed -nE 's/.*"seconds_median":([0-9.e+-]+).*/\1/p' <<<"$line")
+      seconds=$(bench/records.py get seconds_median <<<"$line")
       efficiency=$(awk -v c="${step[$model]}" -v e="$seconds" 'BEGIN { printf "%.4f", c / (c + e) }')
-      echo "{$key,\"step_seconds\":${step[$model]},\"efficiency\":$efficiency,${line#\{}" >>"$results"
+      bench/records.py add "$results" "$run" step_seconds:="${step[$model]}" efficiency:="$efficiency" <<<"$line"
       echo "$model, $workers workers, $strategy: exchange $seconds s, efficiency $efficiency" >&2
     done
   done

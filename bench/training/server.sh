@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What each selection metric of ps makes of the union, of bytes, time and accuracy: LeNet on MNIST, beside topk,
+# What each selection rule of ps does to the union, to bytes, time and accuracy: LeNet on MNIST, next to topk,
 # gtopk and dense. Hours; a run that is already in bench/results/server.jsonl is not repeated.
 #   bench/training/server.sh MNIST_DIR [sim|netlab]
 # sim     8 simulated workers at 1 Gbit/s, densities 0.01 and 0.001, 2 epochs
@@ -14,12 +14,12 @@ keep_in bench/results/server.jsonl
 # run GROUP STRATEGY: by the command that is set.
 run() { record "$1 seed 1 $2" "${command[@]}" --lr "${lr-$(rate_of ps)}" --strategy "$2" --seed 1; }
 
-# A metric that changes nothing is magnitude, which is plain top-k through a server.
+# The rule that changes nothing is magnitude: plain top-k through a server.
 strategies() {  # DENSITY
   local keys
   printf '%s\n' "topk:density=$1" "gtopk:density=$1"
-  for keys in select=magnitude select=hysteresis select=mask select=frequency,lambda=2 select=age select=leader \
-    select=magnitude,keep=1 select=magnitude,keep=2 select=hysteresis,keep=2; do
+  for keys in select=magnitude select=hysteresis select=mask select=magnitude,keep=1 select=magnitude,keep=2 \
+    select=hysteresis,keep=2; do
     echo "ps:density=$1,$keys"
   done
 }
