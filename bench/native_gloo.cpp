@@ -7,12 +7,12 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 
+#include "base/number.h"
 #include "native.h"
 
 namespace {
@@ -23,13 +23,12 @@ using thinwire::bench::NativeOptions;
 int from_environment(const char* name) {
   const char* text = std::getenv(name);
   const std::string_view digits = text == nullptr ? "" : text;
-  int value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size() || value < 0) {
+  const auto value = thinwire::base::parse_number<int>(digits);
+  if (!value || *value < 0) {
     throw std::runtime_error(fmt::format(
         "{}='{}' is not a number; start the ranks with RANK and WORLD_SIZE set", name, digits));
   }
-  return value;
+  return *value;
 }
 
 class GlooGroup final : public NativeGroup {

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "bench/measure/laplace.h"
+#include "bench/measure/seconds_of.h"
 #include "kernel/bitpack.h"
 #include "kernel/quantize.h"
 #include "thinwire/stats.h"
@@ -104,12 +104,6 @@ class Vector {
   std::vector<std::uint32_t> norms_, packed_, sums_, wide_;
 };
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 void measure_codes(const Options& options) {
   Vector vector(options);
   const struct {
@@ -125,8 +119,8 @@ void measure_codes(const Options& options) {
   for (const auto& kind : kinds) {
     std::vector<double> adds, times;
     for (int rep = 0; rep < options.reps + 2; ++rep) {
-      const double add = seconds_of([&] { vector.add(); });
-      const double time = seconds_of(kind.work);
+      const double add = measure::seconds_of([&] { vector.add(); });
+      const double time = measure::seconds_of(kind.work);
       if (rep < 2) continue;
       adds.push_back(add);
       times.push_back(time);

@@ -4,10 +4,10 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "bench/measure/laplace.h"
+#include "bench/measure/seconds_of.h"
 #include "thinwire/stats.h"
 
 namespace {
@@ -22,13 +22,6 @@ struct Options {
 struct Selection {
   torch::Tensor indices, values;
 };
-
-template <class Work>
-double seconds_of(Work work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 Selection select(torch::Tensor& gradient, torch::Tensor& residual, std::int64_t k) {
   residual.add_(gradient);
@@ -56,9 +49,10 @@ nlohmann::ordered_json measure(const Options& options) {
     thinwire::measure::fill_laplace({fresh.data_ptr<float>(), options.numel}, 1,
                                     static_cast<std::uint64_t>(step));
     gradient.copy_(fresh);
-    const double add = seconds_of([&] { residual.add_(gradient); });
+    const double add = thinwire::measure::seconds_of([&] { residual.add_(gradient); });
     Selection selected;
-    const double selection = seconds_of([&] { selected = select(gradient, residual, k); });
+    const double selection =
+        thinwire::measure::seconds_of([&] { selected = select(gradient, residual, k); });
     all_exact = all_exact && exact(selected, residual);
     if (step < options.warmup) continue;
     adds.push_back(add);

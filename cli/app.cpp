@@ -72,25 +72,30 @@ int run_action(const Invocation& invocation) {
 int run(std::vector<std::string> arguments, launch::Io& io) {
   Invocation invocation{io, std::move(arguments), nullptr};
   const std::unique_ptr<CLI::App> app = make_app(invocation);
+  if (invocation.arguments.empty()) {
+    io.err << app->help();
+    return launch::kBadUsage;
+  }
+  const auto refuse = [&](std::string_view text) {
+    launch::print_error(io, text);
+    return launch::kBadUsage;
+  };
   try {
-    if (invocation.arguments.empty()) {
-      io.err << app->help();
-      return launch::kBadUsage;
-    }
-    check_words(*app, invocation.arguments);
     // CLI11 takes them from the back.
     app->parse(
         std::vector<std::string>(invocation.arguments.rbegin(), invocation.arguments.rend()));
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    return app->exit(wanted, io.out, io.err);
   } catch (const CLI::ParseError& error) {
-    launch::print_error(io, fmt::format("{}\nSee `{} --help`.", error.what(),
-                                        named_command(*app, invocation.arguments)));
-    return launch::kBadUsage;
+    // A word that does not exist explains most other errors: `--stratgy x` that --strategy is
+    // missing. It also comes before --help.
+    if (const auto unknown = unknown_word_error(*app)) return refuse(*unknown);
+    if (dynamic_cast<const CLI::Success*>(&error) != nullptr) {  // --help, --version
+      return app->exit(error, io.out, io.err);
+    }
+    return refuse(fmt::format("{}\nSee `{} --help`.", error.what(), chosen_command(*app)));
   } catch (const ConfigError& error) {
-    launch::print_error(io, error.what());
-    return launch::kBadUsage;
+    return refuse(error.what());
   }
+  if (const auto missing = missing_command_error(*app)) return refuse(*missing);
   return run_action(invocation);
 }
 

@@ -72,6 +72,12 @@ TEST(CommandLine, UnknownWordsGetTheClosestMatch) {
                  {"unknown flag '--xyzzyx'", "thinwire bench allreduce --help"});
   expect_refused(call({"list", "strategy"}), {"did you mean 'strategies'?"});
   expect_refused(bench({"extra"}), {"extra", "thinwire bench allreduce --help"});
+  expect_refused(call({"bnech", "--help"}), {"unknown command 'bnech'"});
+  expect_refused(call({"--verbos", "bench", "allreduce"}),
+                 {"unknown flag '--verbos'", "`thinwire --help`"});
+  expect_refused(bench({"--numl", "3", "--reps", "many"}), {"did you mean '--numel'?"});
+  expect_refused(bench({"--\x1b[2J"}), {"unknown flag '--\\x1b[2J'"});
+  expect_refused(call({"--"}), {"`thinwire` needs", "bench"});
   expect_refused(call({}), {"Examples:"});
   expect_refused(call({"bench"}), {"`thinwire bench` needs", "allreduce"});
   expect_refused(call({"list"}), {"what"});

@@ -6,17 +6,12 @@
 #include <CLI/CLI.hpp>
 
 #include "base/spec.h"
-#include "thinwire/error.h"
+#include "base/text.h"
 
 namespace thinwire::cli {
 namespace {
 
 bool is_flag(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
-
-const CLI::Option* find_flag(const CLI::App& app, const std::string& name) {
-  const auto found = app.get_options([&](const CLI::Option* o) { return o->check_name(name); });
-  return found.empty() ? nullptr : found.front();
-}
 
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -27,52 +22,53 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
-// Steps through the words as the parser will. `path` grows by each command.
-class Walk {
- public:
-  explicit Walk(const CLI::App& root) : app_(&root), path_(root.get_name()) {}
-
-  void step(const std::string& word) {
-    if (value_follows_) {
-      value_follows_ = false;
-    } else if (is_flag(word)) {
-      const auto equals = word.find('=');
-      const std::string name = word.substr(0, equals);
-      const CLI::Option* flag = find_flag(*app_, name);
-      if (flag == nullptr) {
-        const std::string near = base::closest_match(name, flag_names(*app_));
-        throw ConfigError(fmt::format(
-            "unknown flag '{}': {}`{} --help` lists them", name,
-            near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near), path_));
-      }
-      terminal_ = terminal_ || flag == app_->get_help_ptr() || flag == app_->get_version_ptr();
-      value_follows_ = equals == std::string::npos && flag->get_expected_max() > 0;
-    } else if (const CLI::App* next = find_command(*app_, word)) {
-      app_ = next;
-      path_ += " " + word;
-    } else if (const auto known = command_names(*app_); !known.empty()) {
-      throw ConfigError(base::unknown_word("command", word, known));
-    }
+// Returns the commands that were chosen, outermost first; the root is the first one.
+std::vector<const CLI::App*> chosen(const CLI::App& root) {
+  std::vector<const CLI::App*> out = {&root};
+  while (!out.back()->get_subcommands().empty()) {
+    out.push_back(out.back()->get_subcommands().front());
   }
+  return out;
+}
 
-  void finish() const {
-    const auto known = command_names(*app_);
-    if (!known.empty() && !terminal_) {
-      throw ConfigError(
-          fmt::format("`{}` needs one of these after it: {}", path_, fmt::join(known, ", ")));
-    }
-  }
+std::string path_of(const CLI::App& app) {
+  const CLI::App* above = app.get_parent();
+  return above == nullptr ? app.get_name() : path_of(*above) + " " + app.get_name();
+}
 
-  const std::string& path() const { return path_; }
-
- private:
-  const CLI::App* app_;
-  std::string path_;
-  bool value_follows_ = false;
-  bool terminal_ = false;  // --help or --version was seen
-};
+std::string unknown_flag(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string near = base::closest_match(name, flag_names(app));
+  const std::string hint = near.empty() ? "" : fmt::format("did you mean '{}'? ", near);
+  return fmt::format("unknown flag '{}': {}`{} --help` lists all flags", base::visible(name), hint,
+                     path_of(app));
+}
 
 }  // namespace
+
+std::optional<std::string> unknown_word_error(const CLI::App& root) {
+  for (const CLI::App* app : chosen(root)) {
+    const std::vector<std::string> words = app->remaining();
+    if (words.empty()) continue;
+    const std::string& word = words.front();
+    if (is_flag(word)) return unknown_flag(*app, word);
+    if (const auto known = command_names(*app); !known.empty()) {
+      return base::unknown_word("command", word, known);
+    }
+    return fmt::format("unexpected argument '{}': see `{} --help`", base::visible(word),
+                       path_of(*app));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> missing_command_error(const CLI::App& root) {
+  const CLI::App& last = *chosen(root).back();
+  const std::vector<std::string> known = command_names(last);
+  if (known.empty()) return std::nullopt;
+  return fmt::format("`{}` needs one of these after it: {}", path_of(last), fmt::join(known, ", "));
+}
+
+std::string chosen_command(const CLI::App& root) { return path_of(*chosen(root).back()); }
 
 const CLI::App* find_command(const CLI::App& app, const std::string& word) {
   const auto found = app.get_subcommands([&](const CLI::App* a) { return a->get_name() == word; });
@@ -85,22 +81,6 @@ std::vector<std::string> command_names(const CLI::App& app) {
     names.push_back(command->get_name());
   }
   return names;
-}
-
-void check_words(const CLI::App& root, std::span<const std::string> arguments) {
-  Walk walk(root);
-  for (const std::string& word : arguments) walk.step(word);
-  walk.finish();
-}
-
-std::string named_command(const CLI::App& root, std::span<const std::string> arguments) {
-  Walk walk(root);
-  try {
-    for (const std::string& word : arguments) walk.step(word);
-  } catch (const ConfigError&) {
-    // As far as it exists.
-  }
-  return walk.path();
 }
 
 }  // namespace thinwire::cli

@@ -1,7 +1,8 @@
-// Refuses commands and flags that do not exist, with the closest one that does.
+// Errors for words of the command line that no command knows, with the closest word that exists.
+// All functions are called after App::parse(), also if that has thrown.
 #pragma once
 
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,15 +12,19 @@ class App;
 
 namespace thinwire::cli {
 
-// Throws ConfigError for the first word that is no command or flag of `root`, or if a command that
-// needs another one after it stands alone. Values are not looked at.
-void check_words(const CLI::App& root, std::span<const std::string> arguments);
+// Returns the error for the first word that CLI11 left over (App::remaining()): a command or a flag
+// that does not exist, or an argument where none is expected. Returns nothing if there is none.
+std::optional<std::string> unknown_word_error(const CLI::App& root);
 
-// "thinwire bench allreduce": the command that the arguments name, as far as it exists.
-std::string named_command(const CLI::App& root, std::span<const std::string> arguments);
+// Returns the error if the chosen command needs another one after it, as `bench` does.
+std::optional<std::string> missing_command_error(const CLI::App& root);
 
-// The command below `app` of that name; null if there is none.
+// Returns the chosen command with those above it: "thinwire bench allreduce".
+std::string chosen_command(const CLI::App& root);
+
+// Returns the command directly below `app` of that name; null if there is none.
 const CLI::App* find_command(const CLI::App& app, const std::string& word);
+// Returns the names of all commands directly below `app`.
 std::vector<std::string> command_names(const CLI::App& app);
 
 }  // namespace thinwire::cli

@@ -7,10 +7,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "cli/numel.h"
 #include "cli/ranges.h"
 #include "launch/launcher.h"
@@ -98,9 +98,7 @@ void plan_mpi(const GroupFlags& flags, const std::optional<launch::Place>& place
 int inherited_socket(const launch::Environment& env) {
   const auto text = env(launch::kMasterSocketVariable);
   if (!text) return -1;
-  int number = -1;
-  std::from_chars(text->data(), text->data() + text->size(), number);
-  return number;
+  return base::parse_number<int>(*text).value_or(-1);
 }
 
 void plan_processes(Group& group, const GroupFlags& flags,

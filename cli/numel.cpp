@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/number.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
@@ -17,14 +16,12 @@ std::size_t parse_one(std::string_view text, std::string_view whole) {
   if (text.ends_with('k')) unit = 1'000;
   if (text.ends_with('M')) unit = 1'000'000;
   if (unit > 1) digits.remove_suffix(1);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size() || value == 0 ||
-      value > kMostElements / unit) {
+  const auto value = base::parse_number<std::uint64_t>(digits);
+  if (!value || *value == 0 || *value > kMostElements / unit) {
     throw ConfigError(fmt::format(
         "--numel {}: '{}' is not a number of floats; examples: 1000  100k,25M", whole, text));
   }
-  return value * unit;
+  return *value * unit;
 }
 
 }  // namespace

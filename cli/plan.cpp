@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 
 #include "base/duration.h"
+#include "base/number.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/numel.h"
@@ -51,15 +51,13 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 std::vector<int> parse_workers(std::string_view text) {
   std::vector<int> out;
   for (const std::string_view word : split(text, ',')) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc{} || end != word.data() + word.size() || value < 1 ||
-        value > plan::kMostPlannedWorkers) {
+    const auto value = base::parse_number<int>(word);
+    if (!value || *value < 1 || *value > plan::kMostPlannedWorkers) {
       throw ConfigError(
           fmt::format("--workers {}: '{}' is not a number of workers of 1 ... {}; example: 4,8,16",
                       text, word, plan::kMostPlannedWorkers));
     }
-    if (std::ranges::find(out, value) == out.end()) out.push_back(value);
+    if (std::ranges::find(out, *value) == out.end()) out.push_back(*value);
   }
   return out;
 }

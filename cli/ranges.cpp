@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "base/number.h"
 
 namespace thinwire::cli {
 namespace {
@@ -10,10 +10,8 @@ namespace {
 template <class Number>
 CLI::Validator within(std::string_view kind, Number lowest, Number highest) {
   const auto check = [=](const std::string& text) -> std::string {
-    Number value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    if (whole && value >= lowest && value <= highest) return {};
+    const auto value = base::parse_number<Number>(text);
+    if (value && *value >= lowest && *value <= highest) return {};
     return fmt::format("'{}' is not a {} of {} ... {}", text, kind, lowest, highest);
   };
   return {check, ""};  // no word of its own in the help

@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
+#include <algorithm>
 
 #include "base/duration.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "cli/numel.h"
 #include "cli/ranges.h"
 
@@ -17,23 +18,16 @@ namespace {
 constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
 
 trainer::Straggler parse_straggler(std::string_view text, int workers) {
-  trainer::Straggler out;
-  const auto colon = text.find(':');
-  const std::string_view rank = text.substr(0, colon);
-  const std::string_view factor =
-      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-  const auto parse = [](std::string_view part, auto& value) {
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return error == std::errc{} && end == part.data() + part.size() && !part.empty();
-  };
-  if (!parse(rank, out.rank) || !parse(factor, out.factor) || out.rank < 0 || out.rank >= workers ||
-      !(out.factor >= 1 && out.factor <= 1e6)) {
+  const auto colon = std::min(text.find(':'), text.size());
+  const auto rank = base::parse_number<int>(text.substr(0, colon));
+  const auto factor = base::parse_number<double>(text.substr(std::min(colon + 1, text.size())));
+  if (!rank || !factor || *rank < 0 || *rank >= workers || !(*factor >= 1 && *factor <= 1e6)) {
     throw ConfigError(fmt::format(
         "--slow {}: RANK:FACTOR is needed, a rank of 0 ... {} and a factor of at least 1, such as "
         "1:3",
         text, workers - 1));
   }
-  return out;
+  return {*rank, *factor};
 }
 
 void require(bool holds, std::string_view text) {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 #include <vector>
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "launch/hostlist.h"
 #include "thinwire/error.h"
 
@@ -34,14 +34,12 @@ constexpr Variables kLaunchers[] = {
 
 // A whole number within bounds. `what` is the flag or variable, for the error.
 int whole(std::string_view what, std::string_view text, int lowest, int highest) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < lowest ||
-      value > highest) {
+  const auto value = base::parse_number<int>(text);
+  if (!value || *value < lowest || *value > highest) {
     throw ConfigError(
         fmt::format("{}={}: expected is a whole number, {} ... {}", what, text, lowest, highest));
   }
-  return value;
+  return *value;
 }
 
 std::optional<int> read(const Environment& env, std::string_view variable, int lowest,

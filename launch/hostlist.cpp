@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 
+#include "base/number.h"
 #include "thinwire/error.h"
 
 namespace thinwire::launch {
@@ -79,12 +79,9 @@ class HostList {
   }
 
   std::uint64_t number(std::string_view text) const {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) {
-      refuse(fmt::format("'{}' is not a number", text));
-    }
-    return value;
+    const auto value = base::parse_number<std::uint64_t>(text);
+    if (!value) refuse(fmt::format("'{}' is not a number", text));
+    return *value;
   }
 
   std::string_view text_;

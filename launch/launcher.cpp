@@ -16,6 +16,8 @@
 #include <optional>
 #include <system_error>
 
+#include "base/subprocess.h"
+#include "base/unique_fd.h"
 #include "launch/token.h"
 #include "launch/worker_process.h"
 #include "thinwire/transport.h"
@@ -33,10 +35,10 @@ std::string this_host() {
   return name;
 }
 
-// Rank 0's listening socket. Made here and inherited, so that no one else can take the port between
-// its choice and its use.
+// The listening socket of rank 0. The launcher opens it and rank 0 inherits it, so that no other
+// process can take the port between its choice and its use.
 struct MasterSocket {
-  Descriptor socket;
+  base::UniqueFd socket;
   std::uint16_t port = 0;
 
   MasterSocket() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -45,34 +47,33 @@ struct MasterSocket {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
     auto* raw = reinterpret_cast<sockaddr*>(&address);
-    if (socket.number() < 0 || bind(socket.number(), raw, length) != 0 ||
-        listen(socket.number(), SOMAXCONN) != 0 ||
-        getsockname(socket.number(), raw, &length) != 0) {
-      fail("a listening socket on 127.0.0.1");
+    if (!socket || bind(socket.get(), raw, length) != 0 || listen(socket.get(), SOMAXCONN) != 0 ||
+        getsockname(socket.get(), raw, &length) != 0) {
+      fail("launch: no listening socket on 127.0.0.1");
     }
     port = ntohs(address.sin_port);
   }
 };
 
-// Where the handler below reports; a signal handler can reach nothing but globals.
+// The descriptor to which report_signal() writes. A signal handler can only use globals.
 std::atomic<int> signal_event{-1};
 
 extern "C" void report_signal(int) {
   const int before = errno;
   const std::uint64_t one = 1;
   if (write(signal_event.load(), &one, sizeof one) < 0) {
-    // The counter is full: the event is there already.
+    // The counter is full, so the event is already there.
   }
   errno = before;
 }
 
-// SIGINT and SIGTERM as events instead of interruptions, for as long as this lives. A handler
-// rather than a blocked signal, because threads of libraries may not block it.
+// Turns SIGINT and SIGTERM into events that poll() sees, as long as this object lives. It installs
+// handlers instead of blocking the signals, because threads of libraries may not block them.
 class SignalEvents {
  public:
   SignalEvents() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (event_.number() < 0) fail("eventfd");
-    signal_event = event_.number();
+    if (!event_) fail("launch: eventfd");
+    signal_event = event_.get();
     struct sigaction action {};
     action.sa_handler = report_signal;
     action.sa_flags = SA_RESTART;
@@ -86,53 +87,44 @@ class SignalEvents {
   SignalEvents(const SignalEvents&) = delete;
   SignalEvents& operator=(const SignalEvents&) = delete;
 
-  int descriptor() const { return event_.number(); }
-  // How many came since the last call.
+  int descriptor() const { return event_.get(); }
+  // Returns how many signals came since the last call.
   std::uint64_t take() {
     std::uint64_t count = 0;
-    return read(event_.number(), &count, sizeof count) == sizeof count ? count : 0;
+    return read(event_.get(), &count, sizeof count) == sizeof count ? count : 0;
   }
 
  private:
-  Descriptor event_;
+  base::UniqueFd event_;
   struct sigaction before_int_ {};
   struct sigaction before_term_ {};
 };
 
-// What the workers of one launch share.
+// The settings that all workers of one launch share.
 struct Job {
   MasterSocket master;
-  std::string token = fresh_token();  // or other users of this machine could join
+  std::string token = fresh_token();  // keeps other users of this machine out
   int workers = 1;
   bool terminal = false;
 };
 
 std::vector<std::string> environment_of(int rank, const Job& job) {
-  std::vector<std::pair<std::string_view, std::string>> ours = {
-      {"RANK", std::to_string(rank)},
-      {"WORLD_SIZE", std::to_string(job.workers)},
-      {"LOCAL_RANK", std::to_string(rank)},
-      {"LOCAL_WORLD_SIZE", std::to_string(job.workers)},
-      {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", std::to_string(job.master.port)},
-      {kTokenVariable, job.token},
-      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
-      {kLauncherVariable, std::string(job.terminal ? kLauncherOnTerminal : kLauncherElsewhere)},
+  std::vector<std::string> ours = {
+      fmt::format("RANK={}", rank),
+      fmt::format("WORLD_SIZE={}", job.workers),
+      fmt::format("LOCAL_RANK={}", rank),
+      fmt::format("LOCAL_WORLD_SIZE={}", job.workers),
+      "MASTER_ADDR=127.0.0.1",
+      fmt::format("MASTER_PORT={}", job.master.port),
+      fmt::format("{}={}", kTokenVariable, job.token),
+      "TORCHELASTIC_USE_AGENT_STORE=False",
+      fmt::format("{}={}", kLauncherVariable,
+                  job.terminal ? kLauncherOnTerminal : kLauncherElsewhere),
   };
   if (rank == 0) {
-    ours.emplace_back(kMasterSocketVariable, std::to_string(job.master.socket.number()));
+    ours.push_back(fmt::format("{}={}", kMasterSocketVariable, job.master.socket.get()));
   }
-
-  std::vector<std::string> out;
-  for (char** line = environ; *line != nullptr; ++line) {
-    const std::string_view name =
-        std::string_view(*line).substr(0, std::string_view(*line).find('='));
-    if (std::ranges::find(ours, name, [](const auto& o) { return o.first; }) == ours.end()) {
-      out.emplace_back(*line);
-    }
-  }
-  for (const auto& [name, value] : ours) out.push_back(fmt::format("{}={}", name, value));
-  return out;
+  return base::environment_with(ours);
 }
 
 class JobMonitor {
@@ -144,7 +136,7 @@ class JobMonitor {
     job.terminal = io.live;
     for (int rank = 0; rank < options.workers; ++rank) {
       workers_.emplace_back(rank, options.command, environment_of(rank, job),
-                            rank == 0 ? job.master.socket.number() : -1);
+                            rank == 0 ? job.master.socket.get() : -1);
     }
   }
 
@@ -160,7 +152,7 @@ class JobMonitor {
       return kInterrupted;
     }
     if (!failures_.empty()) return report();
-    return silent_.empty() ? kOk : report_stragglers();
+    return stopped_ranks_.empty() ? kOk : report_hung_ranks();
   }
 
  private:
@@ -181,7 +173,8 @@ class JobMonitor {
     if (deadline_) {
       milliseconds = std::max(0, static_cast<int>((*deadline_ - now()).count() * 1000) + 1);
     }
-    if (poll(events.data(), events.size(), milliseconds) < 0 && errno != EINTR) fail("poll");
+    if (poll(events.data(), events.size(), milliseconds) < 0 && errno != EINTR)
+      fail("launch: poll");
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (events[1 + 2 * i].revents != 0) note_end(workers_[i]);
     }
@@ -189,98 +182,99 @@ class JobMonitor {
 
   void note_end(WorkerProcess& worker) {
     worker.reap(relay_);
-    if (pressure_ != 0) return;
-    if (worker.death().peaceful()) return await_others(options_.timeout + options_.grace);
+    if (sent_signal_ != 0) return;
+    if (worker.exit().succeeded()) return limit_the_others(options_.timeout + options_.grace);
     failures_.push_back({&worker, now() - start_});
-    await_others(options_.grace);
+    limit_the_others(options_.grace);
   }
 
-  void await_others(Seconds patience) {
-    const Seconds limit = now() + patience;
+  void limit_the_others(Seconds time) {
+    const Seconds limit = now() + time;
     deadline_ = deadline_ ? std::min(*deadline_, limit) : limit;
   }
 
   void interrupt() {
-    if (interrupted_) pressure_ = SIGTERM;  // asked twice: no more patience
+    if (interrupted_) sent_signal_ = SIGTERM;  // the second Ctrl-C kills at once
     interrupted_ = true;
     escalate();
   }
 
-  // The others did not end by themselves: first they are asked, then they are not.
+  // Stops workers that did not end by themselves: SIGTERM first, SIGKILL next time.
   void escalate() {
-    if (pressure_ == 0) {
+    if (sent_signal_ == 0) {
       for (const WorkerProcess& worker : workers_) {
-        if (worker.running()) silent_.push_back(worker.rank());
+        if (worker.running()) stopped_ranks_.push_back(worker.rank());
       }
     }
-    pressure_ = pressure_ == 0 ? SIGTERM : SIGKILL;
-    for (WorkerProcess& worker : workers_) worker.signal(pressure_);
-    deadline_ = now() + options_.patience;
+    sent_signal_ = sent_signal_ == 0 ? SIGTERM : SIGKILL;
+    for (WorkerProcess& worker : workers_) worker.signal(sent_signal_);
+    deadline_ = now() + options_.kill_delay;
   }
 
-  // Who died first, those that merely noticed another's death aside.
+  // Returns the first failure that was not caused by another rank's, or else the first one.
   const Failure& cause() const {
     const auto own = std::ranges::find_if(failures_, [](const Failure& failure) {
-      const ProcessExit& death = failure.worker->death();
-      return death.by_signal || death.number != kPeerFailed;
+      const base::ProcessExit& exit = failure.worker->exit();
+      return exit.by_signal || exit.number != kPeerFailed;
     });
     return own != failures_.end() ? *own : failures_.front();
   }
 
   int report() {
     const auto& [worker, after] = cause();
-    const ProcessExit& death = worker->death();
-    if (worker->last_lines().size() > (death.by_signal ? 0 : 1)) {
+    const base::ProcessExit& exit = worker->exit();
+    if (worker->last_lines().size() > (exit.by_signal ? 0 : 1)) {
       print_error(io_, fmt::format("the last output of rank {}:", worker->rank()));
       for (const std::string& line : worker->last_lines()) io_.err << "  | " << line << '\n';
     }
     print_error(io_, what_happened(*worker, after) + explanation(*worker));
-    return !death.by_signal && death.number == kBadUsage ? kBadUsage : kRunFailed;
+    return !exit.by_signal && exit.number == kBadUsage ? kBadUsage : kRunFailed;
   }
 
   std::string what_happened(const WorkerProcess& worker, Seconds after) const {
-    const ProcessExit& death = worker.death();
-    const bool gave_up = !death.by_signal && death.number == kPeerFailed;
-    const std::string end = fmt::format(
-        "rank {} {} on {} after {:.1f} s", worker.rank(),
-        gave_up ? "gave up waiting for its peers" : death.describe(), this_host(), after.count());
-    const std::string ranks = fmt::format("rank {}", fmt::join(silent_, ", "));
+    const base::ProcessExit& exit = worker.exit();
+    const bool gave_up = !exit.by_signal && exit.number == kPeerFailed;
+    const std::string end = fmt::format("rank {} {} on {} after {:.1f} s", worker.rank(),
+                                        gave_up ? "gave up waiting for its peers" : exit.describe(),
+                                        this_host(), after.count());
+    const std::string ranks = fmt::format("rank {}", fmt::join(stopped_ranks_, ", "));
     const double grace = options_.grace.count();
-    if (gave_up && !silent_.empty()) {
+    if (gave_up && !stopped_ranks_.empty()) {
       return fmt::format("{} hung, and was stopped {} s after {}", ranks, grace, end);
     }
-    if (!silent_.empty()) return fmt::format("{}; {} s later {} was stopped", end, grace, ranks);
+    if (!stopped_ranks_.empty())
+      return fmt::format("{}; {} s later {} was stopped", end, grace, ranks);
     return options_.workers > 1 ? end + "; the other workers have stopped" : end;
   }
 
   std::string explanation(const WorkerProcess& worker) const {
-    const ProcessExit& death = worker.death();
-    if (!death.by_signal) {
+    const base::ProcessExit& exit = worker.exit();
+    if (!exit.by_signal) {
       return worker.last_lines().empty() ? "." : fmt::format(". It said: {}", last_output(worker));
     }
     std::string text = ".";
-    if (death.number == SIGKILL) {
-      text += " If nobody did that, the kernel did for want of memory: see `dmesg`.";
+    if (exit.number == SIGKILL) {
+      text += " If nobody did that, the kernel did because memory ran out; see `dmesg`.";
     }
-    // Who heard of it first tells what that interrupted.
-    const auto witness = std::ranges::find_if(failures_, [&](const Failure& failure) {
+    // The first rank that noticed says which operation was interrupted.
+    const auto observer = std::ranges::find_if(failures_, [&](const Failure& failure) {
       return failure.worker != &worker && !failure.worker->last_lines().empty();
     });
-    if (witness == failures_.end()) return text;
-    return text +
-           fmt::format(" Rank {} said: {}", witness->worker->rank(), last_output(*witness->worker));
+    if (observer == failures_.end()) return text;
+    return text + fmt::format(" Rank {} said: {}", observer->worker->rank(),
+                              last_output(*observer->worker));
   }
 
   static std::string_view last_output(const WorkerProcess& worker) {
-    std::string_view words = worker.last_lines().back();
-    if (words.starts_with(kErrorPrefix)) words.remove_prefix(kErrorPrefix.size());
-    return words;
+    std::string_view line = worker.last_lines().back();
+    if (line.starts_with(kErrorPrefix)) line.remove_prefix(kErrorPrefix.size());
+    return line;
   }
 
-  int report_stragglers() {
+  int report_hung_ranks() {
     print_error(io_, fmt::format("rank {} hung on {} after its work was done, and was stopped {} s "
-                                 "after another worker had ended in peace.",
-                                 fmt::join(silent_, ", "), this_host(),
+                                 "after another worker had succeeded.",
+                                 fmt::join(stopped_ranks_, ", "), this_host(),
                                  (options_.timeout + options_.grace).count()));
     return kRunFailed;
   }
@@ -289,17 +283,22 @@ class JobMonitor {
   Io& io_;
   Relay relay_;
   Seconds start_;
-  SignalEvents signals_;  // before any worker starts, so that no Ctrl-C is missed
+  SignalEvents signals_;  // installed before any worker starts, so that no Ctrl-C is missed
   std::deque<WorkerProcess> workers_;
-  std::vector<Failure> failures_;  // in the order in which they ended
-  std::vector<int> silent_;        // ranks that did not end by themselves
+  std::vector<Failure> failures_;   // in the order in which they ended
+  std::vector<int> stopped_ranks_;  // ranks that did not end by themselves
   std::optional<Seconds> deadline_;
-  int pressure_ = 0;  // the signal that the workers were sent
+  int sent_signal_ = 0;  // the last signal to the workers; 0: none
   bool interrupted_ = false;
 };
 
 }  // namespace
 
-int launch_workers(const LaunchOptions& options, Io& io) { return JobMonitor(options, io).run(); }
+int launch_workers(const LaunchOptions& options, Io& io) try {
+  return JobMonitor(options, io).run();
+} catch (const std::system_error& error) {  // for example, too many open files
+  print_error(io, error.what());
+  return kRunFailed;
+}
 
 }  // namespace thinwire::launch

@@ -1,5 +1,5 @@
-// Workers on this machine, started by thinwire itself: as many copies of a program as there are
-// ranks, with torchrun's variables, watched until the last one has ended.
+// Starts the workers of a job on this machine: one copy of a program per rank, with the environment
+// variables of torchrun, watched until the last one has ended.
 #pragma once
 
 #include <string>
@@ -11,35 +11,40 @@
 
 namespace thinwire::launch {
 
-// Tells a worker that launch_workers started it, and where its progress will be seen.
+// Set for workers that launch_workers() started. The value says where their progress is shown.
 inline constexpr std::string_view kLauncherVariable = "THINWIRE_LAUNCHER";
 inline constexpr std::string_view kLauncherOnTerminal = "terminal";
 inline constexpr std::string_view kLauncherElsewhere = "plain";
-// The number of the listening socket that rank 0 inherits; its port is MASTER_PORT.
+// The descriptor of the listening socket that rank 0 inherits; its port is MASTER_PORT.
 inline constexpr std::string_view kMasterSocketVariable = "THINWIRE_MASTER_SOCKET";
-// With this exit code a worker tells its launcher that it failed because a peer did.
+// The exit code of a worker that failed because another rank did.
 inline constexpr int kPeerFailed = 3;
 
 struct LaunchOptions {
   std::vector<std::string> command;  // program and arguments, the same for every worker
   int workers = 1;
-  // After the first death: for the others to notice and report it by themselves. Those that train
-  // at a sync_mode of their own notice late, and then ask who is silent, which takes up to 2.5 s.
+  // How long the other workers may take to notice and report the first failure before they are
+  // stopped. Workers of asynchronous strategies notice late and then query all ranks, which takes
+  // up to 2.5 s.
   Seconds grace{5};
-  // How long a worker may be silent (their --timeout). Workers part together, so when one has ended
-  // in peace, the others have to within this and the grace.
+  // How long a worker waits for a silent rank. Workers finish together: when one has succeeded, the
+  // others have this time and the grace to end.
   Seconds timeout{60};
-  // Between SIGTERM and SIGKILL.
-  Seconds patience{1};
+  // How long after SIGTERM a worker that still runs gets SIGKILL.
+  Seconds kill_delay{1};
 };
 
-// Returns the exit code for the whole run: 0; kInterrupted after SIGINT or SIGTERM, with all
-// workers stopped within `patience`; else that of the failure, which has been printed: first the
-// last lines of the worker to blame, at the very end who it was, where, how it died, and what the
-// others were doing with it.
+// Returns the exit code of the whole run:
+// - kOk if all workers succeeded;
+// - kInterrupted after SIGINT or SIGTERM; all workers stop within `kill_delay`;
+// - kBadUsage or kRunFailed after a failure, which this function prints: first the last lines of
+// the
+//   worker that failed, then one line that says which rank it was, on which host, how it ended, and
+//   what the first rank that noticed wrote.
 //
-// Rank 0 keeps this process's stdin and stdout. What workers write to stderr is passed on, with
-// [rank r] in front of each line but those of rank 0. No worker outlives this process.
+// Rank 0 keeps the stdin and stdout of this process. Output of workers on stderr is passed on, with
+// "[rank r] " before each line of ranks other than 0. No worker outlives this process. SIGINT and
+// SIGTERM have other handlers during the call; one call at a time.
 int launch_workers(const LaunchOptions& options, Io& io);
 
 }  // namespace thinwire::launch

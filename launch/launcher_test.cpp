@@ -16,6 +16,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "base/unique_fd.h"
 #include "launch/worker_process.h"
 #include "testing/scratch_directory.h"
 
@@ -31,7 +32,7 @@ class Launch : public testing::Test {
     options.workers = workers;
     options.grace = grace;
     options.timeout = timeout;
-    options.patience = Seconds(0.5);
+    options.kill_delay = Seconds(0.5);
     std::ostringstream out, err;
     Io io{out, err, [](std::string_view) { return std::nullopt; }};
     const int code = launch_workers(options, io);
@@ -59,7 +60,7 @@ class Launch : public testing::Test {
   std::string err_;
 };
 
-// All descriptors of this process are taken but so many.
+// Leaves this process a given number of free descriptors.
 class FewDescriptors {
  public:
   explicit FewDescriptors(int left) {
@@ -74,13 +75,13 @@ class FewDescriptors {
 
  private:
   rlimit before_{};
-  std::vector<Descriptor> taken_;
+  std::vector<base::UniqueFd> taken_;
 };
 
-// However few descriptors there are, a worker is watched or does not exist.
-TEST_F(Launch, LeavesNoWorkerBehindForWantOfADescriptor) {
+// With any number of free descriptors, a worker either runs and is watched or does not exist.
+TEST_F(Launch, LeavesNoWorkerBehindWithoutFreeDescriptors) {
   int failures = 0;
-  for (int left = 0; left < 5; ++left) {
+  for (int left = 0; left < 6; ++left) {
     const FewDescriptors few(left);
     try {
       const WorkerProcess worker(0, {"/bin/sleep", "60"}, {}, -1);
@@ -90,7 +91,7 @@ TEST_F(Launch, LeavesNoWorkerBehindForWantOfADescriptor) {
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << left;
     EXPECT_EQ(errno, ECHILD);
   }
-  EXPECT_EQ(failures, 3);  // two for its output, one for its end
+  EXPECT_EQ(failures, 4);  // two pipes: for its output, and for the result of exec
 }
 
 // On a terminal rank 0 rewrites its last line; what others say takes that line's place.

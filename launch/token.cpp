@@ -11,7 +11,7 @@
 #include <set>
 #include <system_error>
 
-#include "launch/worker_process.h"
+#include "base/unique_fd.h"
 #include "thinwire/error.h"
 
 namespace thinwire::launch {
@@ -50,12 +50,12 @@ std::string checked(std::string_view text, std::string_view source) {
                   source, token.size(), kShortest, kHowTo));
 }
 
-// Opened without waiting: of a pipe that nobody writes to the user is told, too.
+// O_NONBLOCK, so that a pipe that nobody writes to is refused instead of waited for.
 std::string read_private(const std::string& file) {
-  const Descriptor in(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const base::UniqueFd in(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const auto failed = [&] { refuse(file, std::generic_category().message(errno)); };
   struct stat status {};
-  if (in.number() < 0 || fstat(in.number(), &status) != 0) failed();
+  if (!in || fstat(in.get(), &status) != 0) failed();
   if (!S_ISREG(status.st_mode)) refuse(file, "not a file");
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     refuse(file, fmt::format("other users can reach the token in it (mode {:03o}): chmod 600 {}",
@@ -64,7 +64,7 @@ std::string read_private(const std::string& file) {
   std::string text(kLongest + 1, '\0');
   std::size_t used = 0;
   while (used < text.size()) {
-    const ssize_t got = read(in.number(), text.data() + used, text.size() - used);
+    const ssize_t got = read(in.get(), text.data() + used, text.size() - used);
     if (got < 0) failed();
     if (got == 0) break;
     used += static_cast<std::size_t>(got);

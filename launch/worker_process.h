@@ -1,37 +1,20 @@
-// One worker that the launcher started: its end, its output, its last words.
+// One worker that the launcher started: its process and its output.
 #pragma once
-
-#include <sys/types.h>
 
 #include <deque>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "base/subprocess.h"
 
 namespace thinwire::launch {
 
-// A file descriptor with an owner.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int number() const noexcept { return number_; }
-
- private:
-  int number_;
-};
-
-// Where the output of all workers goes. Rank 0 may draw a live line: its bytes pass as they are.
-// Lines of the others come whole, with [rank r] in front, and only once if several say the same.
+// Writes the output of all workers to one stream. The bytes of rank 0, which may rewrite a live
+// line, pass unchanged. Lines of other ranks are written whole, after "[rank r] ", and only once if
+// several ranks write the same line.
 class Relay {
  public:
   explicit Relay(std::ostream& err) : err_(err) {}
@@ -43,55 +26,45 @@ class Relay {
  private:
   std::ostream& err_;
   std::string last_line_;
-  bool live_line_ = false;  // rank 0 is rewriting a line that has no end yet
-};
-
-// How a process ended.
-struct ProcessExit {
-  bool by_signal = false;
-  int number = 0;  // of the signal, or the exit code
-  bool peaceful() const noexcept { return !by_signal && number == 0; }
-  // "was killed by SIGKILL", "ended with exit code 1"
-  std::string describe() const;
+  bool live_line_ = false;  // rank 0 is rewriting a line that it has not ended
 };
 
 class WorkerProcess {
  public:
-  // Starts it. `environment` has NAME=value lines; `inherited` is a descriptor to pass on, or -1.
-  // The process dies with the thread that started it and leaves Ctrl-C to its launcher.
+  // Starts the worker; see base::Subprocess for its lifetime and for what this throws.
+  // `environment` has NAME=value lines; `inherited` is a descriptor to pass on, or -1. Rank 0 keeps
+  // stdin and stdout of this process; all other output goes to the relay. Workers ignore SIGINT,
+  // which the launcher handles for all of them.
   WorkerProcess(int rank, const std::vector<std::string>& command,
                 const std::vector<std::string>& environment, int inherited);
-  ~WorkerProcess();  // kills it if it still runs
-  WorkerProcess(const WorkerProcess&) = delete;
-  WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   int rank() const noexcept { return rank_; }
   bool running() const noexcept { return !exit_.has_value(); }
-  const ProcessExit& death() const { return exit_.value(); }
+  // Returns how the worker ended; only after reap().
+  const base::ProcessExit& exit() const { return exit_.value(); }
   const std::deque<std::string>& last_lines() const noexcept { return last_lines_; }
 
-  int end_event() const noexcept { return end_event_.number(); }  // readable once it has ended
-  int output() const noexcept { return output_.number(); }        // -1 when closed
-  // Passes on what it has written.
+  int end_event() const noexcept { return process_.pidfd(); }   // readable once it has ended
+  int output() const noexcept { return process_.err().get(); }  // -1 when closed
+  // Passes on the output that has arrived.
   void forward_output(Relay& relay);
-  // After end_event(): takes note of its death and passes on the rest of its output.
+  // Records how the worker ended and passes on the rest of its output. Call it when end_event() is
+  // readable.
   void reap(Relay& relay);
-  void signal(int number);
+  // Sends a signal to the worker; has no effect after reap().
+  void signal(int number) { process_.signal(number); }
 
  private:
   static constexpr std::size_t kLastLines = 5;
 
-  void take(std::string_view text, Relay& relay);
+  void append(std::string_view text, Relay& relay);
   void finish_line(Relay& relay);
-  void record_exit();
 
   int rank_;
-  pid_t pid_ = -1;
-  Descriptor end_event_;
-  Descriptor output_;
+  base::Subprocess process_;
   std::string line_;  // unfinished
   std::deque<std::string> last_lines_;
-  std::optional<ProcessExit> exit_;
+  std::optional<base::ProcessExit> exit_;
 };
 
 }  // namespace thinwire::launch

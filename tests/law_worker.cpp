@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 
+#include "base/number.h"
 #include "tests/laws.h"
 #include "transport/backends.h"
 
@@ -35,12 +35,9 @@ Flags parse_flags(std::span<char*> words) {
 }
 
 int integer(std::string_view name, std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw ConfigError(fmt::format("{} needs an integer, not '{}'", name, text));
-  }
-  return value;
+  const auto value = base::parse_number<int>(text);
+  if (!value) throw ConfigError(fmt::format("{} needs an integer, not '{}'", name, text));
+  return *value;
 }
 
 int launched_rank() {

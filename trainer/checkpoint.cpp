@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <tuple>
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
 
@@ -25,11 +25,10 @@ std::string stem(std::uint64_t step) { return fmt::format("{}{:012}", kStem, ste
 
 // kNone if the name is not that of a checkpoint.
 std::uint64_t step_of(std::string_view name) {
-  std::uint64_t step = kNone;
   if (!name.starts_with(kStem)) return kNone;
   name.remove_prefix(kStem.size());
-  std::from_chars(name.data(), name.data() + name.size(), step);
-  return step;
+  const std::string_view digits = name.substr(0, name.find_first_not_of("0123456789"));
+  return base::parse_number<std::uint64_t>(digits).value_or(kNone);
 }
 
 void sync_directory(const fs::path& directory) {

@@ -1,24 +1,18 @@
 #include "bench/measure/select_bench.h"
 
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "bench/measure/laplace.h"
+#include "bench/measure/seconds_of.h"
 #include "kernel/topk.h"
 
 namespace thinwire::measure {
 namespace {
 
 constexpr float kMomentum = 0.9f;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 std::uint32_t magnitude(float x) { return bits_of(x) & 0x7fffffff; }

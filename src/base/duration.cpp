@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/number.h"
 #include "thinwire/error.h"
 
 namespace thinwire::base {
@@ -22,14 +21,12 @@ Seconds parse_duration(std::string_view flag, std::string_view text) {
     unit = each.seconds;
     break;
   }
-  double value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value);
-  if (error != std::errc{} || stop != end || !(value > 0) || !(value * unit <= kLongest)) {
+  const auto value = parse_number<double>(digits);
+  if (!value || !(*value > 0) || !(*value * unit <= kLongest)) {
     throw ConfigError(fmt::format(
         "{} '{}': a time of more than 0 is needed; examples: 350ms  0.35s", flag, text));
   }
-  return Seconds(value * unit);
+  return Seconds(*value * unit);
 }
 
 }  // namespace thinwire::base

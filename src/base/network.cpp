@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "thinwire/error.h"
 
@@ -31,9 +32,7 @@ double quantity(std::string_view text, std::span<const Unit> units) {
     if (text.substr(digits) != unit.name) continue;
     // Scaled as text, so that 0.7ms is the number next to 0.0007.
     const std::string scaled = fmt::format("{}e{}", text.substr(0, digits), unit.exponent);
-    double value = 0;
-    const auto [end, error] = std::from_chars(scaled.data(), scaled.data() + scaled.size(), value);
-    return error == std::errc{} && end == scaled.data() + scaled.size() ? value : NAN;
+    return base::parse_number<double>(scaled).value_or(NAN);
   }
   return NAN;
 }

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "thinwire/error.h"
 
@@ -85,13 +85,10 @@ double Spec::number(std::string_view key, double fallback, double lowest, double
   const std::string allowed = fmt::format("{} ... {}", lowest, highest);
   const std::string* text = find(key, fmt::format("{}", fallback), allowed);
   if (text == nullptr) return fallback;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc{} || end != text->data() + text->size() || !std::isfinite(value)) {
-    refuse(key, *text, "a number is needed, " + allowed);
-  }
-  if (value < lowest || value > highest) refuse(key, *text, "allowed is " + allowed);
-  return value;
+  const auto value = parse_number<double>(*text);
+  if (!value || !std::isfinite(*value)) refuse(key, *text, "a number is needed, " + allowed);
+  if (*value < lowest || *value > highest) refuse(key, *text, "allowed is " + allowed);
+  return *value;
 }
 
 std::int64_t Spec::integer(std::string_view key, std::int64_t fallback, std::int64_t lowest,
@@ -99,13 +96,10 @@ std::int64_t Spec::integer(std::string_view key, std::int64_t fallback, std::int
   const std::string allowed = fmt::format("{} ... {}", lowest, highest);
   const std::string* text = find(key, fmt::format("{}", fallback), allowed);
   if (text == nullptr) return fallback;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc{} || end != text->data() + text->size()) {
-    refuse(key, *text, "a whole number is needed, " + allowed);
-  }
-  if (value < lowest || value > highest) refuse(key, *text, "allowed is " + allowed);
-  return value;
+  const auto value = parse_number<std::int64_t>(*text);
+  if (!value) refuse(key, *text, "a whole number is needed, " + allowed);
+  if (*value < lowest || *value > highest) refuse(key, *text, "allowed is " + allowed);
+  return *value;
 }
 
 std::string Spec::choice(std::string_view key, std::span<const std::string_view> choices) {

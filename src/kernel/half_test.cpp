@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "kernel/half_reference.h"
+#include "testing/cpu_targets.h"
 
 namespace thinwire::kernel {
 namespace {
@@ -69,27 +71,65 @@ Half rounded(float value) {
   if constexpr (std::is_same_v<Half, Fp16>) return to_fp16(value);
 }
 
-TYPED_TEST(HalfKernel, MatchesTheReferenceBitForBit) {
-  for (std::size_t n : {0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 70, 255, 256, 257, 4097, 50'000}) {
-    const std::vector<float> in = floats(n + 1);
-    const Floats shifted = Floats(in).subspan(1);  // not aligned
-    std::vector<TypeParam> coded(n), sum(n);
-    encode(shifted, 0.25f, coded);
-    std::vector<float> out(n);
-    decode(std::span<const TypeParam>(coded), out);
-    std::vector<TypeParam> other(coded.rbegin(), coded.rend());
-    add(std::span<const TypeParam>(coded), std::span<const TypeParam>(other), sum);
-    for (std::size_t i = 0; i < n; ++i) {
-      ASSERT_EQ(coded[i].bits, rounded<TypeParam>(shifted[i] * 0.25f).bits) << shifted[i];
-      ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]),
-                std::bit_cast<std::uint32_t>(to_float(coded[i])));
-      const TypeParam expected = rounded<TypeParam>(to_float(coded[i]) + to_float(other[i]));
-      if (!std::isnan(to_float(expected))) {
-        ASSERT_EQ(sum[i].bits, expected.bits);
+// Checks encode(), decode() and add() on the CPU target in use.
+template <class Half>
+void expect_reference_results(Floats in, float scale) {
+  const std::size_t n = in.size();
+  std::vector<Half> coded(n), sum(n);
+  encode(in, scale, coded);
+  std::vector<float> out(n);
+  decode(std::span<const Half>(coded), out);
+  const std::vector<Half> other(coded.rbegin(), coded.rend());
+  add(std::span<const Half>(coded), std::span<const Half>(other), sum);
+  for (std::size_t i = 0; i < n; ++i) {
+    ASSERT_EQ(coded[i].bits, rounded<Half>(in[i] * scale).bits) << in[i];
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]),
+              std::bit_cast<std::uint32_t>(to_float(coded[i])));
+    const Half expected = rounded<Half>(to_float(coded[i]) + to_float(other[i]));
+    if (!std::isnan(to_float(expected))) {
+      ASSERT_EQ(sum[i].bits, expected.bits);
+    }
+    ASSERT_EQ(std::isnan(to_float(sum[i])), std::isnan(to_float(expected)));
+  }
+}
+
+TYPED_TEST(HalfKernel, MatchesTheReferenceOnEveryTarget) {
+  on_every_target([] {
+    for (std::size_t n : {0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 70, 255, 256, 257, 4097, 50'000}) {
+      const std::vector<float> in = floats(n + 1);
+      expect_reference_results<TypeParam>(Floats(in).subspan(1), 0.25f);  // not aligned
+    }
+  });
+}
+
+TYPED_TEST(HalfKernel, DecodesEveryPatternOnEveryTarget) {
+  std::vector<TypeParam> in(65536);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i].bits = static_cast<std::uint16_t>(i);
+  on_every_target([&] {
+    std::vector<float> out(in.size());
+    decode(std::span<const TypeParam>(in), out);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(to_float(in[i])))
+          << i;
+    }
+  });
+}
+
+// Every number of the format, the midpoint to its neighbour, and the floats next to both.
+TYPED_TEST(HalfKernel, RoundsAtEveryBoundaryOnEveryTarget) {
+  std::vector<float> in;
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const TypeParam below{static_cast<std::uint16_t>(bits)};
+    const TypeParam above{static_cast<std::uint16_t>(bits + 1)};
+    const double middle = (static_cast<double>(to_float(below)) + to_float(above)) / 2;
+    for (const float value : {to_float(below), static_cast<float>(middle)}) {
+      const auto pattern = std::bit_cast<std::uint32_t>(value);
+      for (const std::uint32_t near : {pattern - 1, pattern, pattern + 1}) {
+        in.push_back(std::bit_cast<float>(near));
       }
-      ASSERT_EQ(std::isnan(to_float(sum[i])), std::isnan(to_float(expected)));
     }
   }
+  on_every_target([&] { expect_reference_results<TypeParam>(in, 1); });
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "base/sha256.h"
+#include "base/crypto.h"
 
 namespace thinwire::rendezvous {
 

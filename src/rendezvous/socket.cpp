@@ -7,13 +7,11 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "base/bytes.h"
 
@@ -109,18 +107,6 @@ Deadline deadline_in(Seconds duration) {
 int milliseconds_left(Deadline deadline) {
   const Seconds left = deadline - std::chrono::steady_clock::now();
   return left > Seconds(0) ? static_cast<int>(std::min(std::ceil(left.count() * 1e3), 1e9)) : 0;
-}
-
-Socket& Socket::operator=(Socket&& other) noexcept {
-  if (this != &other) {
-    close();
-    fd_ = other.release();
-  }
-  return *this;
-}
-int Socket::release() noexcept { return std::exchange(fd_, -1); }
-void Socket::close() noexcept {
-  if (fd_ >= 0) ::close(release());
 }
 
 Socket listen_at(const std::string& host, std::uint16_t port) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/unique_fd.h"
 #include "thinwire/types.h"
 
 namespace thinwire::rendezvous {
@@ -16,21 +17,19 @@ Deadline deadline_in(Seconds duration);
 // For poll(2): milliseconds left, rounded up; 0 if none.
 int milliseconds_left(Deadline deadline);
 
+// Owns a socket; empty if constructed without one or after release() or close().
 class Socket {
  public:
   Socket() = default;
   explicit Socket(int fd) noexcept : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(other.release()) {}
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket() { close(); }
 
-  int fd() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-  int release() noexcept;
-  void close() noexcept;
+  int fd() const noexcept { return fd_.get(); }
+  explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
+  [[nodiscard]] int release() noexcept { return fd_.release(); }
+  void close() noexcept { fd_.reset(); }
 
  private:
-  int fd_ = -1;
+  base::UniqueFd fd_;
 };
 
 // The functions below throw std::system_error.

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "base/number.h"
 #include "base/spec.h"
 #include "kernel/finite.h"
 #include "strategy/averaging/merge_ledger.h"
@@ -203,11 +203,8 @@ std::uint64_t steps_or_auto(base::Spec& spec, std::string_view key) {
   constexpr std::uint64_t kMost = 1'000'000;
   const std::string text = spec.text(key, "auto", "auto, 1 ... 1000000");
   if (text == "auto") return kAuto;
-  std::uint64_t steps = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  if (error == std::errc{} && end == text.data() + text.size() && steps >= 1 && steps <= kMost) {
-    return steps;
-  }
+  const auto steps = base::parse_number<std::uint64_t>(text);
+  if (steps && *steps >= 1 && *steps <= kMost) return *steps;
   throw ConfigError(fmt::format("lasgd: {}={}: auto or a number of steps from 1 to {} is needed",
                                 key, text, kMost));
 }

@@ -1,10 +1,10 @@
 #include "strategy/common/density.h"
+#include "base/number.h"
 #include "base/spec.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "thinwire/error.h"
@@ -18,16 +18,14 @@ constexpr double kShareOfRun = 0.05;
 constexpr double kLowest = 1e-7;
 
 double parse_density(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= kLowest) ||
-      value > 1) {
+  const auto value = base::parse_number<double>(text);
+  if (!value || !(*value >= kLowest) || *value > 1) {
     throw ConfigError(fmt::format(
         "warmup: '{}' is no density; allowed: auto, none, or one density of {} ... 1 per epoch, as "
         "in 0.25+0.0625+0.015625+0.004",
         text, kLowest));
   }
-  return value;
+  return *value;
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "strategy/quantized/quantization.h"
+#include "base/number.h"
 #include "base/spec.h"
 
 #include <fmt/format.h>
 
 #include <bit>
-#include <charconv>
 
 #include "kernel/bitpack.h"
 #include "thinwire/error.h"
@@ -17,12 +17,9 @@ constexpr unsigned kMostCodeBits = 12;
 constexpr unsigned kMostBits = 16;  // of a finer scale
 
 std::uint64_t whole_number(std::string_view key, std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw ConfigError(fmt::format("{}: '{}' is not a whole number", key, text));
-  }
-  return value;
+  const auto value = base::parse_number<std::uint64_t>(text);
+  if (!value) throw ConfigError(fmt::format("{}: '{}' is not a whole number", key, text));
+  return *value;
 }
 
 std::vector<unsigned> parse_scales(std::string_view text) {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "base/number.h"
 #include "base/spec.h"
 #include "strategy/common/phase_time.h"
 #include "strategy/common/state.h"
@@ -32,15 +32,13 @@ struct Servers {
   static Servers read(base::Spec& spec) {
     const std::string text = spec.text("servers", "1", "1 ... 4096, or dedicated");
     if (text == "dedicated") return {1, true};
-    Servers out;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.count);
-    if (error != std::errc() || end != text.data() + text.size() || out.count < 1 ||
-        out.count > kMostServers) {
+    const auto count = base::parse_number<int>(text);
+    if (!count || *count < 1 || *count > kMostServers) {
       throw ConfigError(
           fmt::format("ps: servers={} is not allowed; a number of ranks, 1 ... {}, or 'dedicated'",
                       text, kMostServers));
     }
-    return out;
+    return {*count, false};
   }
 };
 
@@ -48,13 +46,12 @@ struct Servers {
 double read_keep(base::Spec& spec) {
   const std::string text = spec.text("keep", "all", "all, or how many times k: 0.01 ... 1000");
   if (text == "all") return 0;
-  double keep = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), keep);
-  if (error != std::errc() || end != text.data() + text.size() || !(keep >= 0.01) || keep > 1000) {
+  const auto keep = base::parse_number<double>(text);
+  if (!keep || !(*keep >= 0.01) || *keep > 1000) {
     throw ConfigError(
         fmt::format("ps: keep={} is not allowed; 'all', or a multiple of k, 0.01 ... 1000", text));
   }
-  return keep;
+  return *keep;
 }
 
 SelectionRule read_rule(base::Spec& spec) {
