@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "thinwire/error.h"
+#include "thinwire/export.h"
 #include "thinwire/types.h"
 
 namespace thinwire {
@@ -52,7 +53,7 @@ struct Traffic {
 };
 
 // A background task. Destroying it joins it; only join() reports what it threw.
-class Task {
+class TW_EXPORT Task {
  public:
   virtual ~Task() = default;
   virtual bool finished() const noexcept = 0;
@@ -60,7 +61,7 @@ class Task {
 };
 
 // Time and concurrency: real on real transports, virtual on the simulator.
-class Runtime {
+class TW_EXPORT Runtime {
  public:
   virtual ~Runtime() = default;
   virtual Seconds now() const = 0;
@@ -71,14 +72,14 @@ class Runtime {
   virtual double payload_scale() const { return 1; }
   virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
 };
-Runtime& system_runtime();  // the steady clock and std::thread
+TW_EXPORT Runtime& system_runtime();  // the steady clock and std::thread
 
 // One Transport belongs to one thread at a time; another thread takes its own lane().
 //
 // Messages with the same (from, to, tag, lane) arrive in the order sent. A send may wait until the
 // receiver asks for the message (rendezvous), so two ranks that send to each other before they
 // receive can deadlock: post both, or use exchange. Every wait has a deadline.
-class Transport {
+class TW_EXPORT Transport {
  public:
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;
