@@ -11,6 +11,7 @@
 
 #include "cli/test_call.h"
 #include "testing/expect.h"
+#include "testing/scratch_directory.h"
 #include "testing/split_words.h"
 
 namespace thinwire::cli {
@@ -76,7 +77,6 @@ class BadTraining : public testing::Test {
     fs::create_directories(directory_);
     std::ofstream(file_) << "too short";
   }
-  ~BadTraining() override { fs::remove_all(directory_); }
 
   void SetUp() override {
     if (call({"train", "--help"}).code != launch::kOk) GTEST_SKIP() << "train is not in this build";
@@ -89,8 +89,8 @@ class BadTraining : public testing::Test {
     }
   }
 
-  const fs::path directory_ =
-      fs::temp_directory_path() / ("bad input \u00fc" + std::to_string(getpid()));
+  const test::ScratchDirectory scratch_;
+  const fs::path directory_ = scratch_.path() / "bad input \u00fc";
   const fs::path file_ = directory_ / "a file";
 };
 

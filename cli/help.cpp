@@ -7,6 +7,7 @@
 #include "base/spec.h"
 #include "cli/argument_check.h"
 #include "cli/command.h"
+#include "cli/documents.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
@@ -53,21 +54,46 @@ void show_examples_first(CLI::App& app, std::string_view examples) {
   app.require_subcommand(0, 1);  // one at most: the words after `help` are not to be run
 }
 
+namespace {
+
+struct HelpFlags {
+  std::vector<std::string> words;
+  std::string shell;
+  bool manual = false;
+};
+
+std::string text_for(const CLI::App& root, const HelpFlags& flags) {
+  if (flags.manual) return manual_page(root);
+  if (!flags.shell.empty()) {
+    if (flags.shell == "bash") return bash_completion(root);
+    throw ConfigError(fmt::format("--completion {}: only bash is supported", flags.shell));
+  }
+  const CLI::App* app = &root;
+  for (const std::string& word : flags.words) {
+    const CLI::App* next = find_command(*app, word);
+    if (next == nullptr)
+      throw ConfigError(base::unknown_word("command", word, command_names(*app)));
+    app = next;
+  }
+  return app->help();
+}
+
+}  // namespace
+
 void add_help(CLI::App& root, Invocation& invocation) {
-  auto words = std::make_shared<std::vector<std::string>>();
+  auto flags = std::make_shared<HelpFlags>();
   CLI::App* command = root.add_subcommand("help", "What a command does, with examples.");
-  show_examples_first(*command, "Examples:\n  thinwire help bench allreduce");
-  command->add_option("command", *words, "the words of the command");
-  command->callback([&root, &invocation, words] {
-    invocation.action = [&root, &invocation, words] {
-      const CLI::App* app = &root;
-      for (const std::string& word : *words) {
-        const CLI::App* next = find_command(*app, word);
-        if (next == nullptr)
-          throw ConfigError(base::unknown_word("command", word, command_names(*app)));
-        app = next;
-      }
-      invocation.io.out << app->help();
+  show_examples_first(*command, R"(Examples:
+  thinwire help bench allreduce                         more about one command
+  thinwire help --man | man -l -                        the manual page
+  source <(thinwire help --completion bash)             the Tab key completes thinwire's words)");
+  command->add_option("command", flags->words, "the words of the command");
+  command->add_flag("--man", flags->manual, "the manual page, thinwire.1");
+  command->add_option("--completion", flags->shell, "a completion script for the shell: bash")
+      ->type_name("SHELL");
+  command->callback([&root, &invocation, flags] {
+    invocation.action = [&root, &invocation, flags] {
+      invocation.io.out << text_for(root, *flags);
       return launch::kOk;
     };
   });

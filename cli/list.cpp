@@ -1,7 +1,10 @@
 // thinwire list: what can be chosen, with keys and defaults, straight from the registries.
+#include "cli/list.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/spec.h"
 #include "cli/command.h"
@@ -16,8 +19,39 @@
 namespace thinwire::cli {
 namespace {
 
-void print_entry(launch::Io& io, std::string_view name, std::string_view help) {
-  io.out << launch::bold(io, fmt::format("{:<12}", name)) << help << '\n';
+struct Entry {
+  std::string_view name;
+  std::string_view help;
+};
+
+template <class Registry>
+std::vector<Entry> entries_of(const Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& entry : registry) out.push_back({entry.name, entry.help});
+  return out;
+}
+
+struct List {
+  std::string_view name;
+  std::vector<Entry> (*entries)();
+};
+constexpr List kLists[] = {
+    {"strategies", [] { return entries_of(strategies()); }},
+    {"transports", [] { return entries_of(transport_backends()); }},
+#ifdef THINWIRE_TRAINER
+    {"models", [] { return entries_of(trainer::model_list()); }},
+#else
+    {"models", [] { return std::vector<Entry>(); }},
+#endif
+    {"data", [] { return entries_of(trainer::data_sources()); }},
+};
+
+const List& find_list(std::string_view word) {
+  const auto* const found = std::ranges::find(kLists, word, &List::name);
+  if (found == std::end(kLists)) {
+    throw ConfigError(base::unknown_word("list", word, list_names()));
+  }
+  return *found;
 }
 
 void print_keys(launch::Io& io, const std::vector<SpecKey>& keys) {
@@ -27,59 +61,30 @@ void print_keys(launch::Io& io, const std::vector<SpecKey>& keys) {
   }
 }
 
-void list_strategies(launch::Io& io) {
-  for (const StrategyInfo& strategy : strategies()) {
-    print_entry(io, strategy.name, strategy.help);
-    print_keys(io, strategy_keys(strategy.name));
-  }
-}
-
-void list_transports(launch::Io& io) {
-  for (const TransportBackend& engine : transport_backends()) {
-    print_entry(io, engine.name, engine.help);
-  }
-}
-
-#ifdef THINWIRE_TRAINER
-void list_models(launch::Io& io) {
-  for (const trainer::ModelHelp& model : trainer::model_list()) {
-    print_entry(io, model.name, model.help);
-  }
-}
-#else
-void list_models(launch::Io& io) { io.out << "no models: this build has no libtorch\n"; }
-#endif
-
-void list_data(launch::Io& io) {
-  for (const trainer::DataSource& source : trainer::data_sources()) {
-    print_entry(io, source.name, source.help);
-  }
-}
-
-struct List {
-  std::string_view name;
-  void (*print)(launch::Io&);
-};
-constexpr List kLists[] = {
-    {"strategies", list_strategies},
-    {"transports", list_transports},
-    {"models", list_models},
-    {"data", list_data},
-};
-
 int list(launch::Io& io, const std::string& word) {
-  std::vector<std::string> known;
-  for (const List& each : kLists) {
-    if (each.name == word) {
-      each.print(io);
-      return launch::kOk;
-    }
-    known.emplace_back(each.name);
+  const List& chosen = find_list(word);
+  const std::vector<Entry> entries = chosen.entries();
+  if (entries.empty()) io.out << fmt::format("no {}: this build has no libtorch\n", word);
+  for (const Entry& entry : entries) {
+    io.out << launch::bold(io, fmt::format("{:<12}", entry.name)) << entry.help << '\n';
+    if (chosen.name == "strategies") print_keys(io, strategy_keys(entry.name));
   }
-  throw ConfigError(base::unknown_word("list", word, known));
+  return launch::kOk;
 }
 
 }  // namespace
+
+std::vector<std::string> list_names() {
+  std::vector<std::string> out;
+  for (const List& each : kLists) out.emplace_back(each.name);
+  return out;
+}
+
+std::vector<std::string> names_in_list(std::string_view list) {
+  std::vector<std::string> out;
+  for (const Entry& entry : find_list(list).entries()) out.emplace_back(entry.name);
+  return out;
+}
 
 void add_list(CLI::App& root, Invocation& invocation) {
   auto word = std::make_shared<std::string>();

@@ -1,4 +1,4 @@
-# `cmake --install` and find_package(thinwire).
+# `cmake --install`, find_package(thinwire) and pkg-config.
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/thinwire)
@@ -12,3 +12,28 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/thinwireConfigVersi
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/thinwireConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/thinwireConfigVersion.cmake DESTINATION ${config_dir})
+
+# thinwire.pc. A shared library has linked what it needs. A static one leaves that to its users, so
+# its requirements are public: `pkg-config --libs thinwire` suffices for both.
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH pc_prefix /${pkgconfig_dir} /)
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+set(requires fmt libhwy libcrypto)
+set(libs)
+if(NOT "gloo" IN_LIST THINWIRE_TRANSPORTS_MISSING)
+  list(APPEND libs -lgloo)  # Gloo and some MPIs have no pkg-config file
+endif()
+if(NOT "mpi" IN_LIST THINWIRE_TRANSPORTS_MISSING)
+  list(APPEND libs ${MPI_CXX_LIBRARIES})
+endif()
+if(NOT "sim" IN_LIST THINWIRE_TRANSPORTS_MISSING)
+  list(APPEND requires simgrid)
+endif()
+set(scope)
+if(BUILD_SHARED_LIBS)
+  set(scope _private)
+endif()
+list(JOIN requires " " pc_requires${scope})
+list(JOIN libs " " pc_libs${scope})
+configure_file(cmake/thinwire.pc.in thinwire.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/thinwire.pc DESTINATION ${pkgconfig_dir})

@@ -48,8 +48,9 @@ TEST(BadInput, AbsurdSizes) {
 
 // Nothing is started, and no packet leaves this machine: 192.0.2.1 is nobody's address.
 TEST(BadInput, AnOpenMasterWithoutAToken) {
-  if (!std::ranges::any_of(transport_backends(),
-                           [](const TransportBackend& engine) { return engine.name == "gloo"; })) {
+  if (!std::ranges::any_of(transport_backends(), [](const TransportBackend& backend) {
+        return backend.name == "gloo";
+      })) {
     GTEST_SKIP() << "gloo is not in this build";
   }
   const test::Words join = {"bench", "allreduce",    "--numel", "10",       "--rank",

@@ -50,7 +50,7 @@ TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
     ASSERT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 130) << run.describe();
     EXPECT_TRUE(test::has(run.err(), "the same command goes on"));
-    EXPECT_TRUE(run.wait_for_descendants(Seconds(5)));
+    EXPECT_TRUE(run.wait_for_descendants(kPatience));
     EXPECT_EQ(json_lines(run.out()).size(), 1u);
   }
   const auto dense_ended = fs::last_write_time(directory_ / "dense/run.jsonl");

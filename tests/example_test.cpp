@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "testing/child_process.h"
-#include "testing/free_port.h"
 #include "testing/model_run.h"
+#include "testing/reserved_port.h"
 
 namespace thinwire {
 namespace {
@@ -27,11 +27,11 @@ TEST(Example, TrainsOnThreads) {
 
 TEST(Example, TrainsAsProcessesOfWhichTheFirstReports) {
   if (!test::has_engine("gloo")) GTEST_SKIP() << "gloo is not in this build";
-  const std::string port = std::to_string(test::free_port());
+  const test::ReservedPort port;
   std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (const char* rank : {"0", "1", "2"}) {
     ranks.push_back(std::make_unique<test::ChildProcess>(
-        std::vector<std::string>{TRAIN_PLAIN, rank, "3", port}));
+        std::vector<std::string>{TRAIN_PLAIN, rank, "3", std::to_string(port.number())}));
   }
   for (const auto& rank : ranks) expect_success(*rank);
   EXPECT_NE(ranks[0]->out().find("with 3 workers"), std::string::npos) << ranks[0]->out();

@@ -6,22 +6,23 @@
 
 #include "testing/child_process.h"
 #include "testing/expect.h"
-#include "testing/free_port.h"
+#include "testing/reserved_port.h"
 #include "tests/laws.h"
 #include "tests/survivor.h"
 
 namespace thinwire {
 namespace {
 
-// All ranks of one law. They meet at a port that was free a moment ago.
+using test::operator+;
+
+// All ranks of one law. They meet at a port that is theirs as long as the group lives.
 class Group {
  public:
   Group(const laws::Law& law, const std::vector<std::string>& flags) {
-    const std::string master = fmt::format("127.0.0.1:{}", test::free_port());
     for (int rank = 0; rank < law.ranks; ++rank) {
       std::vector<std::string> command = {
-          LAW_WORKER, "gloo", std::string(law.name), "--rank", fmt::format("{}", rank),
-          "--master", master};
+          LAW_WORKER, "gloo",          std::string(law.name), "--rank", fmt::format("{}", rank),
+          "--master", port_.endpoint()};
       command.insert(command.end(), flags.begin(), flags.end());
       ranks_.push_back(std::make_unique<test::ChildProcess>(command));
     }
@@ -30,8 +31,12 @@ class Group {
   int size() const { return static_cast<int>(ranks_.size()); }
 
  private:
+  const test::ReservedPort port_;
   std::vector<std::unique_ptr<test::ChildProcess>> ranks_;
 };
+
+// For a busy machine to start and to end processes; on an idle one they take a second or two.
+constexpr Seconds kPatience{120};
 
 class GlooLaw : public testing::TestWithParam<std::tuple<const char*, laws::Law>> {};
 
@@ -41,7 +46,7 @@ TEST_P(GlooLaw, Holds) {
   if (*network != '\0') flags = {"--network", network};
   Group group(law, flags);
   for (int rank = 0; rank < group.size(); ++rank) {
-    EXPECT_TRUE(group[rank].wait(Seconds(120))) << rank << ": " << group[rank].describe();
+    EXPECT_TRUE(group[rank].wait(kPatience)) << rank << ": " << group[rank].describe();
     EXPECT_EQ(group[rank].exit_code(), 0) << rank << ": " << group[rank].describe();
   }
 }
@@ -56,39 +61,43 @@ INSTANTIATE_TEST_SUITE_P(All, GlooLaw,
                                   std::string(std::get<1>(law.param).name);
                          });
 
+constexpr int kLongTimeout = 60;  // seconds; survivors must not need it
+const std::vector<std::string> kPatient = {"--timeout", std::to_string(kLongTimeout)};
+
 // Each survivor of a rank that has just been killed ends by itself and names it, also those that
 // were waiting for somebody else.
 void expect_all_name(Group& group, int victim) {
   const auto start = std::chrono::steady_clock::now();
   const std::string expected = fmt::format("lost rank {}", victim);
   for (int rank = 0; rank < group.size(); ++rank) {
-    EXPECT_TRUE(group[rank].wait(Seconds(10))) << rank << ": " << group[rank].describe();
+    EXPECT_TRUE(group[rank].wait(kPatience)) << rank << ": " << group[rank].describe();
     if (rank == victim) continue;
     EXPECT_EQ(group[rank].exit_code(), 1) << rank << ": " << group[rank].describe();
     EXPECT_NE(group[rank].err().find(expected), std::string::npos)
         << rank << ": " << group[rank].describe();
   }
   const Seconds took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took.count(), 2.0) << "every survivor must know within 2 s";
+  // Not by its deadline. On an idle machine it takes less than 2 s, which `make faults` measures.
+  EXPECT_LT(took.count(), kLongTimeout / 2) << "a survivor waited for its deadline";
 }
 
 class GlooDeath : public testing::TestWithParam<int> {};
 
 TEST_P(GlooDeath, EverySurvivorNamesTheKilledRank) {
   const int victim = GetParam();
-  Group group(laws::chatter(), {"--timeout", "30"});
+  Group group(laws::chatter(), kPatient);
   for (int rank = 0; rank < group.size(); ++rank) {
-    ASSERT_TRUE(group[rank].wait_for_output("chatting", Seconds(20))) << group[rank].describe();
+    ASSERT_TRUE(group[rank].wait_for_output("chatting", kPatience)) << group[rank].describe();
   }
   group[victim].signal(SIGKILL);
   expect_all_name(group, victim);
 }
 
-TEST_P(GlooDeath, OfAServerOrAWorkerBesideItEndsTheRun) {
+TEST_P(GlooDeath, OfAServerOrAWorkerNextToItEndsTheRun) {
   const int victim = GetParam();  // ranks 0 to 2 serve
   Group group(laws::find("ps:density=0.05,keep=1,servers=3"),
-              {"--timeout", "30", "--fault", fmt::format("kill:rank={},at=100", victim)});
-  ASSERT_TRUE(group[victim].wait(Seconds(20))) << group[victim].describe();
+              kPatient + test::Words{"--fault", fmt::format("kill:rank={},at=100", victim)});
+  ASSERT_TRUE(group[victim].wait(kPatience)) << group[victim].describe();
   expect_all_name(group, victim);
 }
 
@@ -117,9 +126,9 @@ TEST_P(GlooExchangeDeath, NoSurvivorLosesGradientsInAnyRound) {
   // In the third step, before every round: most have a receive and a send.
   for (std::uint64_t at = 2 * operations; at < 3 * operations; at += 2) {
     Group group(exchange,
-                {"--timeout", "30", "--fault", fmt::format("kill:rank={},at={}", kVictim, at)});
+                kPatient + test::Words{"--fault", fmt::format("kill:rank={},at={}", kVictim, at)});
     for (int rank = 0; rank < group.size(); ++rank) {
-      ASSERT_TRUE(group[rank].wait(Seconds(30))) << rank << ": " << group[rank].describe();
+      ASSERT_TRUE(group[rank].wait(kPatience)) << rank << ": " << group[rank].describe();
       if (rank == kVictim) {
         EXPECT_EQ(group[rank].ended_by_signal(), SIGKILL) << group[rank].describe();
         continue;

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "testing/child_process.h"
-#include "testing/free_port.h"
+#include "testing/reserved_port.h"
 
 namespace thinwire {
 namespace {
@@ -50,15 +50,15 @@ std::set<std::string> listening(pid_t pid) {
 
 TEST(GlooListen, OnlyAtTheChosenAddressAndOnlyTheMasterWhileRanksWork) {
   // Not the usual address of the loopback, so that a socket which listens everywhere stands out.
-  const std::string master = fmt::format("127.0.0.5:{}", test::free_port());
+  const test::ReservedPort master("127.0.0.5");
   const auto start = [&](int rank) {
     return std::make_unique<test::ChildProcess>(std::vector<std::string>{
         THINWIRE, "bench", "allreduce", "--rank", fmt::format("{}", rank), "--world-size", "2",
-        "--master", master, "--numel", "100000", "--reps", "100000000"});
+        "--master", master.endpoint(), "--numel", "100000", "--reps", "100000000"});
   };
   const auto zero = start(0), one = start(1);
   ASSERT_TRUE(zero->wait_for_output("100000 floats", kPatience)) << zero->describe();
-  EXPECT_EQ(listening(zero->pid()), std::set<std::string>{master}) << zero->describe();
+  EXPECT_EQ(listening(zero->pid()), std::set<std::string>{master.endpoint()}) << zero->describe();
   EXPECT_EQ(listening(one->pid()), std::set<std::string>{}) << one->describe();
 }
 

@@ -1,33 +1,104 @@
 #!/usr/bin/env bash
-# Builds and runs the project in tests/install, which uses thinwire the way others do.
-#   install_test.sh installed|subproject SOURCE BUILD "the engines it must find" [cmake options]
+# Builds and runs the programs of tests/install, which use thinwire the way others do.
+#   install_test.sh MODE SOURCE BUILD "the transports it must find" [cmake options]
+# MODE is one of
+#   installed    the static library of BUILD, installed, by find_package
+#   pkgconfig    the same by pkg-config and a bare compiler
+#   subproject   the sources by add_subdirectory
+#   shared       the library as a shared object, installed, by find_package and by pkg-config; it
+#                links the objects that `subproject` compiled, so run that first
 set -euo pipefail
 
-mode=$1 source=$2 build=$3 engines=$4
+mode=$1 source=$2 build=$3 transports=$4
 options=("${@:5}")
 work=$build/tests/$mode
+prefix=$work/prefix
 rm -rf "$work"
 mkdir -p "$work"
 
-if [ "$mode" = installed ]; then
-  cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
-  "$work/prefix/bin/thinwire" --version
-  options=("-DCMAKE_PREFIX_PATH=$work/prefix")
-else
-  options+=("-DTHINWIRE_SOURCE=$source")
-fi
+quietly() {  # quietly LOG COMMAND...: shows the log if the command fails
+  "${@:2}" >"$work/$1.log" 2>&1 || { tail -n 50 "$work/$1.log"; exit 1; }
+}
 
-cmake -G Ninja -S "$source/tests/install" -B "$work/build" -DCMAKE_BUILD_TYPE=Debug \
-  "${options[@]}" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/build" >"$work/build.log" || { tail -n 50 "$work/build.log"; exit 1; }
+configure() {  # configure DIRECTORY OPTIONS...
+  quietly configure cmake -G Ninja -S "$source/tests/install" -B "$1" -DCMAKE_BUILD_TYPE=Debug "${@:2}"
+}
+
+expect_programs() {  # expect_programs DIRECTORY: its consumer and train_plain do what they should
+  local found
+  found=$("$1/consumer")
+  echo "$found"
+  [ "$found" = "transports: $transports" ] || { echo "expected: $transports" >&2; exit 1; }
+  "$1/train_plain"
+}
+
+use_cmake() {
+  configure "$work/build" "-DCMAKE_PREFIX_PATH=$prefix"
+  quietly build cmake --build "$work/build"
+  expect_programs "$work/build"
+}
+
+use_pkg_config() {
+  local flags dir
+  dir=$(dirname "$(find "$prefix" -name thinwire.pc)")
+  flags=$(PKG_CONFIG_PATH=$dir pkg-config --cflags --libs "thinwire >= 0.2")
+  mkdir -p "$work/pkgconfig"
+  for program in "$source/tests/install/main.cpp" "$source/examples/train_plain.cpp"; do
+    # shellcheck disable=SC2086
+    "${CXX:-c++}" -std=c++20 "$program" $flags "-Wl,-rpath,${dir%/pkgconfig}" \
+      -o "$work/pkgconfig/$(basename "$program" .cpp)"
+  done
+  mv "$work/pkgconfig/main" "$work/pkgconfig/consumer"
+  expect_programs "$work/pkgconfig"
+}
 
 # Nothing of the source tree may be needed once installed.
-if [ "$mode" = installed ] && grep -rlF "$source/" "$work/prefix/lib"*/cmake "$work/prefix/include"; then
-  echo "the installed files above name the source tree" >&2
-  exit 1
-fi
+check_prefix() {
+  if grep -rlF "$source/" --include='*.cmake' --include='*.pc' --include='*.h' "$prefix"; then
+    echo "the installed files above name the source tree" >&2
+    exit 1
+  fi
+}
 
-found=$("$work/build/consumer")
-echo "$found"
-[ "$found" = "engines: $engines" ] || { echo "expected engines: $engines" >&2; exit 1; }
-"$work/build/train_plain"
+case $mode in
+  installed | pkgconfig)
+    quietly install cmake --install "$build" --prefix "$prefix"
+    check_prefix
+    "$prefix/bin/thinwire" --version
+    for file in share/man/man1/thinwire.1 share/bash-completion/completions/thinwire; do
+      [ -s "$prefix/$file" ] || { echo "$file is not installed" >&2; exit 1; }
+    done
+    if [ "$mode" = pkgconfig ]; then use_pkg_config; else use_cmake; fi
+    ;;
+  subproject)
+    configure "$work/build" "-DTHINWIRE_SOURCE=$source" "${options[@]}" -DBUILD_SHARED_LIBS=OFF
+    quietly build cmake --build "$work/build"
+    expect_programs "$work/build"
+    ;;
+  shared)
+    objects=$build/tests/subproject/build
+    configure "$objects" "-DTHINWIRE_SOURCE=$source" "${options[@]}" -DBUILD_SHARED_LIBS=ON
+    quietly library cmake --build "$objects" --target thinwire/all
+    quietly install cmake --install "$objects" --prefix "$prefix"
+    check_prefix
+    if [ -n "$(find "$prefix" -name 'libthinwire.a')" ]; then
+      echo "a shared build installs a static library" >&2
+      exit 1
+    fi
+    use_cmake
+    use_pkg_config
+    # Only the public names are exported, and the name of the library carries its version.
+    library=$(find "$prefix" -name 'libthinwire.so')
+    readelf -d "$library" | grep -q 'SONAME.*\[libthinwire\.so\.0\.2\]' ||
+      { echo "libthinwire.so has the wrong SONAME" >&2; exit 1; }
+    if nm -DC --defined-only "$library" | grep -E ' [TVW] .*\bthinwire::[a-z_]+::' |
+      grep -vE 'std::' | head -n 10 | grep .; then
+      echo "the shared library exports the internal names above" >&2
+      exit 1
+    fi
+    ;;
+  *)
+    echo "unknown mode: $mode" >&2
+    exit 2
+    ;;
+esac

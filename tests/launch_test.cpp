@@ -11,9 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "launch/discovery.h"
 #include "testing/child_process.h"
 #include "testing/expect.h"
-#include "testing/free_port.h"
+#include "testing/reserved_port.h"
 #include "thinwire/launch.h"
 
 namespace thinwire {
@@ -29,7 +30,7 @@ test::Words bench(const test::Words& flags) {
 
 bool built(std::string_view name) {
   return std::ranges::any_of(transport_backends(),
-                             [&](const TransportBackend& engine) { return engine.name == name; });
+                             [&](const TransportBackend& backend) { return backend.name == name; });
 }
 
 std::string last_line(const std::string& text) {
@@ -72,7 +73,7 @@ TEST_F(LaunchGloo, ByThinwireItself) {
   EXPECT_EQ(run.exit_code(), 0) << run.describe();
   expect_result(run.out(), "gloo", 3, 1000);
   EXPECT_TRUE(test::has(run.err(), "dense: 1000 floats, 3 workers over gloo"));
-  EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
+  EXPECT_TRUE(run.wait_for_descendants(kPatience));
 }
 
 TEST_F(LaunchGloo, ByThinwireItselfOverAnImitatedNetwork) {
@@ -83,36 +84,62 @@ TEST_F(LaunchGloo, ByThinwireItselfOverAnImitatedNetwork) {
 }
 
 TEST_F(LaunchGloo, ByFlags) {
-  const std::string master = fmt::format("127.0.0.1:{}", test::free_port());
+  const test::ReservedPort master;
   std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     ranks.push_back(std::make_unique<test::ChildProcess>(
-        bench({"--rank", fmt::format("{}", rank), "--world-size", "3", "--master", master,
-               "--numel", "1000"})));
+        bench({"--rank", fmt::format("{}", rank), "--world-size", "3", "--master",
+               master.endpoint(), "--numel", "1000"})));
   }
   expect_ranks(ranks, 1000);
 }
 
 TEST_F(LaunchGloo, ByTorchrunsVariables) {
-  const std::string port = fmt::format("MASTER_PORT={}", test::free_port());
+  const test::ReservedPort master;
   std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     ranks.push_back(std::make_unique<test::ChildProcess>(
         bench({"--numel", "1000"}),
         test::Words{fmt::format("RANK={}", rank), "WORLD_SIZE=3",
                     fmt::format("LOCAL_RANK={}", rank), "LOCAL_WORLD_SIZE=3",
-                    "MASTER_ADDR=127.0.0.1", port, "TORCHELASTIC_USE_AGENT_STORE=False"}));
+                    "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", master.number()),
+                    "TORCHELASTIC_USE_AGENT_STORE=False"}));
   }
   expect_ranks(ranks, 1000);
 }
 
+// The number of a job decides its port: one whose port is free, kept for it.
+struct SlurmJob {
+  int id;
+  std::unique_ptr<test::ReservedPort> port;
+};
+SlurmJob free_slurm_job() {
+  for (int id = getpid();; ++id) {
+    const launch::Environment env = [&](std::string_view name) -> std::optional<std::string> {
+      if (name == "SLURM_JOB_ID") return std::to_string(id);
+      if (name == "SLURM_PROCID" || name == "SLURM_LOCALID") return "0";
+      if (name == "SLURM_NTASKS") return "3";
+      if (name == "SLURM_STEP_NODELIST") return "localhost";
+      return std::nullopt;
+    };
+    const launch::PlaceFlags flags;
+    const launch::Endpoint master = launch::find_master(flags, env, *launch::discover(flags, env));
+    try {
+      return {id, std::make_unique<test::ReservedPort>("127.0.0.1", master.port)};
+    } catch (const std::runtime_error&) {
+      continue;  // somebody else has it
+    }
+  }
+}
+
 TEST_F(LaunchGloo, BySlurmsVariables) {
+  const SlurmJob slurm = free_slurm_job();
   std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     ranks.push_back(std::make_unique<test::ChildProcess>(
         bench({"--numel", "1000", "--transport", "gloo"}),
         test::Words{fmt::format("SLURM_PROCID={}", rank), "SLURM_NTASKS=3",
-                    fmt::format("SLURM_LOCALID={}", rank), fmt::format("SLURM_JOB_ID={}", getpid()),
+                    fmt::format("SLURM_LOCALID={}", rank), fmt::format("SLURM_JOB_ID={}", slurm.id),
                     "SLURM_STEP_NODELIST=localhost"}));
   }
   expect_ranks(ranks, 1000);
@@ -133,7 +160,7 @@ TEST_F(LaunchGloo, AKilledRankIsNamedLast) {
   EXPECT_EQ(run.out(), "");
   EXPECT_TRUE(test::has(last_line(run.err()), "rank 1 was killed by SIGKILL")) << run.describe();
   EXPECT_TRUE(test::has(run.err(), "lost rank 1")) << "survivors report by themselves";
-  EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
+  EXPECT_TRUE(run.wait_for_descendants(kPatience));
 }
 
 TEST_F(LaunchGloo, AFailingRankIsNamedLast) {
@@ -147,13 +174,13 @@ TEST_F(LaunchGloo, AFailingRankIsNamedLast) {
 }
 
 TEST_F(LaunchGloo, ASilentRankIsStopped) {
-  test::ChildProcess run(bench({"--workers", "3", "--numel", "100000", "--timeout", "1", "--fault",
+  test::ChildProcess run(bench({"--workers", "3", "--numel", "100000", "--timeout", "3", "--fault",
                                 "stall:rank=1,at=20,seconds=500"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
   EXPECT_TRUE(test::has(last_line(run.err()), "rank 1 hung")) << run.describe();
-  EXPECT_TRUE(test::has(last_line(run.err()), "no progress for 1.0")) << run.describe();
-  EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
+  EXPECT_TRUE(test::has(last_line(run.err()), "no progress for 3.0")) << run.describe();
+  EXPECT_TRUE(run.wait_for_descendants(kPatience));
 }
 
 TEST_F(LaunchGloo, AWrongInterfaceIsBadUsageSaidOnce) {
@@ -171,7 +198,7 @@ TEST_F(LaunchGloo, CtrlCStopsEverything) {
     ASSERT_TRUE(run.wait_for_output("100000 floats", kPatience)) << run.describe();
     EXPECT_EQ(run.running().size(), 5u) << "four workers and their launcher";
     run.signal(signal);
-    ASSERT_TRUE(run.wait(Seconds(2))) << run.describe();
+    ASSERT_TRUE(run.wait(kPatience)) << run.describe();
     EXPECT_EQ(run.exit_code(), 130) << run.describe();
     EXPECT_TRUE(run.running().empty()) << run.describe();
   }
@@ -181,7 +208,7 @@ TEST_F(LaunchGloo, WorkersDieWithTheirLauncher) {
   test::ChildProcess run(bench(kEndless));
   ASSERT_TRUE(run.wait_for_output("100000 floats", kPatience)) << run.describe();
   run.signal(SIGKILL);
-  EXPECT_TRUE(run.wait_for_descendants(Seconds(2))) << run.describe();
+  EXPECT_TRUE(run.wait_for_descendants(kPatience)) << run.describe();
 }
 
 class LaunchInProcess : public testing::TestWithParam<const char*> {};
@@ -195,12 +222,12 @@ TEST_P(LaunchInProcess, RunsAndStopsOnCtrlC) {
   test::ChildProcess endless(bench(test::Words{"--transport", GetParam()} + kEndless));
   ASSERT_TRUE(endless.wait_for_output("100000 floats", kPatience)) << endless.describe();
   endless.signal(SIGINT);
-  ASSERT_TRUE(endless.wait(Seconds(2))) << endless.describe();
+  ASSERT_TRUE(endless.wait(kPatience)) << endless.describe();
   EXPECT_EQ(endless.exit_code(), 130) << endless.describe();
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, LaunchInProcess, testing::Values("threads", "sim"),
-                         [](const auto& engine) { return std::string(engine.param); });
+                         [](const auto& backend) { return std::string(backend.param); });
 
 class LaunchMpi : public testing::Test {
  protected:

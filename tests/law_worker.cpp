@@ -51,8 +51,8 @@ transport::BackendOptions join_options(std::string_view engine, const laws::Law&
                                        const Flags& flags) {
   transport::BackendOptions options;
   options.size = law.ranks;
-  options.join_timeout = Seconds(10);
-  options.timeout = Seconds(20);
+  options.join_timeout = Seconds(60);  // for a busy machine
+  options.timeout = Seconds(60);
   if (engine == "mpi") options.rank = launched_rank();
   for (const auto& [name, value] : flags) {
     if (name == "--rank") options.rank = integer(name, value);

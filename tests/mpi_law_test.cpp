@@ -46,7 +46,7 @@ TEST_P(MpiLaw, Holds) {
                                 test::Words{std::string(law.name)} + setting.worker_flags));
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 0) << job.describe();
-  EXPECT_TRUE(job.wait_for_descendants(Seconds(5)));
+  EXPECT_TRUE(job.wait_for_descendants(kPatience));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MpiLaw,
@@ -63,7 +63,7 @@ void expect_failure(test::ChildProcess& job, std::string_view text) {
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_NE(job.exit_code(), 0) << job.describe();
   EXPECT_NE(job.merged().find(text), std::string::npos) << job.describe();
-  EXPECT_TRUE(job.wait_for_descendants(Seconds(10))) << "ranks are left running";
+  EXPECT_TRUE(job.wait_for_descendants(kPatience)) << "ranks are left running";
 }
 
 // With a timeout beyond our patience: it is the launcher that ends the others.
@@ -91,7 +91,7 @@ TEST(MpiJob, EndsItsRanksIfTheLauncherIsKilled) {
   ASSERT_TRUE(job.wait_for_output("chatting", kPatience)) << job.describe();
   job.signal(SIGKILL);
   ASSERT_TRUE(job.wait(kPatience));
-  EXPECT_TRUE(job.wait_for_descendants(Seconds(20))) << "ranks are left running";
+  EXPECT_TRUE(job.wait_for_descendants(kPatience)) << "ranks are left running";
 }
 
 TEST(MpiJob, OfASilentRankEndsByTheDeadlineOfAnother) {

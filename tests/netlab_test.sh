@@ -73,7 +73,9 @@ remains() {  # PID
   find "$scratch/tmp" -mindepth 1
   grep -lzx "NETLAB_RUN=lab$1.$1" /proc/[0-9]*/environ 2>/dev/null || true
 }
-links() { ip -o link show | awk '{ print $2 }'; }
+# Of the links in the machine's own network, those that could be a lab's: others come and go with
+# the work of others.
+links() { ip -o link show | awk '{ print $2 }' | grep -E '^(port[0-9]|br0|veth)' || true; }
 nothing_remains() { [ -z "$(remains "$1")" ]; }
 
 # --- Each rank runs on a host of its own; stdout is rank 0's alone.

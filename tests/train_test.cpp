@@ -151,16 +151,16 @@ TEST_F(TrainCommand, ADeadWorkerEndsTheRunWithItsName) {
   EXPECT_EQ(run.exit_code(), 1);
   EXPECT_TRUE(test::has(run.err(), "rank 1"));
   EXPECT_TRUE(test::has(run.err(), "SIGKILL"));
-  EXPECT_TRUE(run.wait_for_descendants(Seconds(5)));
+  EXPECT_TRUE(run.wait_for_descendants(kPatience));
 }
 
 TEST_F(TrainCommand, CtrlCStopsAllWorkers) {
   test::ChildProcess run(train({"--workers", "2", "--epochs", "1000"}));
   ASSERT_TRUE(run.wait_for_output("loss", kPatience)) << run.describe();
   run.signal(SIGINT);
-  ASSERT_TRUE(run.wait(Seconds(10))) << run.describe();
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 130);
-  EXPECT_TRUE(run.wait_for_descendants(Seconds(2)));
+  EXPECT_TRUE(run.wait_for_descendants(kPatience));
 }
 
 TEST_F(TrainCommand, BadUsageIsRefusedBeforeAnythingStarts) {

@@ -1,14 +1,13 @@
 // What tests of commands that train share: they need the trainer, and a directory of their own.
 #pragma once
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "testing/child_process.h"
+#include "testing/scratch_directory.h"
 
 namespace thinwire {
 
@@ -20,17 +19,15 @@ class TrainerCommand : public testing::Test {
 #ifndef THINWIRE_TRAINER
     GTEST_SKIP() << "the trainer is not in this build: it needs libtorch-dev";
 #endif
-    std::filesystem::remove_all(directory_);
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   static std::string contents(const std::filesystem::path& file) {
     std::ifstream in(file, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  std::filesystem::path directory_ =
-      std::filesystem::path(testing::TempDir()) / fmt::format("thinwire_trainer_{}", getpid());
+  const test::ScratchDirectory scratch_;
+  const std::filesystem::path directory_ = scratch_.path() / "run";  // not there yet
 };
 
 }  // namespace thinwire

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "thinwire/export.h"
 #include "thinwire/transport.h"
 #include "thinwire/types.h"
 
@@ -28,28 +29,39 @@ enum class Route {
 };
 
 // data[i] becomes the sum over all ranks. Integer sums wrap; 16-bit floats are rounded at each hop.
-void allreduce_sum(Transport& wire, MutFloats data, Route route = Route::automatic);
-void allreduce_sum(Transport& wire, std::span<Bf16> data, Route route = Route::automatic);
-void allreduce_sum(Transport& wire, std::span<Fp16> data, Route route = Route::automatic);
-void allreduce_sum(Transport& wire, std::span<std::uint8_t> data, Route route = Route::automatic);
-void allreduce_sum(Transport& wire, std::span<std::uint16_t> data, Route route = Route::automatic);
-void allreduce_sum(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
-void allreduce_sum(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
+TW_EXPORT void allreduce_sum(Transport& wire, MutFloats data, Route route = Route::automatic);
+TW_EXPORT void allreduce_sum(Transport& wire, std::span<Bf16> data, Route route = Route::automatic);
+TW_EXPORT void allreduce_sum(Transport& wire, std::span<Fp16> data, Route route = Route::automatic);
+TW_EXPORT void allreduce_sum(Transport& wire, std::span<std::uint8_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_sum(Transport& wire, std::span<std::uint16_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_sum(Transport& wire, std::span<std::uint32_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_sum(Transport& wire, std::span<std::uint64_t> data,
+                             Route route = Route::automatic);
 
 // data[i] becomes the mean over all ranks. False, on all ranks alike, if a result is not finite.
 // The division and the check happen while the wire is busy.
-bool allreduce_mean(Transport& wire, MutFloats data, Route route = Route::automatic);
+TW_EXPORT bool allreduce_mean(Transport& wire, MutFloats data, Route route = Route::automatic);
 
-void allreduce_max(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
-void allreduce_max(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
-void allreduce_min(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
-void allreduce_min(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
-void allreduce_and(Transport& wire, std::span<std::uint32_t> data, Route route = Route::automatic);
-void allreduce_and(Transport& wire, std::span<std::uint64_t> data, Route route = Route::automatic);
+TW_EXPORT void allreduce_max(Transport& wire, std::span<std::uint32_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_max(Transport& wire, std::span<std::uint64_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_min(Transport& wire, std::span<std::uint32_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_min(Transport& wire, std::span<std::uint64_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_and(Transport& wire, std::span<std::uint32_t> data,
+                             Route route = Route::automatic);
+TW_EXPORT void allreduce_and(Transport& wire, std::span<std::uint64_t> data,
+                             Route route = Route::automatic);
 
 // The payload bytes that `rank` of `size` sends in an all-reduce of numel elements.
-std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size, Route route = Route::automatic,
-                              std::size_t element_bytes = sizeof(float));
+TW_EXPORT std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size,
+                                        Route route = Route::automatic,
+                                        std::size_t element_bytes = sizeof(float));
 
 // Elements [begin, end) of n that rank owns when n elements are dealt out evenly, the first ranks
 // getting one more.
@@ -58,27 +70,27 @@ struct Share {
   std::size_t end = 0;
   std::size_t size() const noexcept { return end - begin; }
 };
-Share share_of(std::size_t n, int rank, int size) noexcept;
+TW_EXPORT Share share_of(std::size_t n, int rank, int size) noexcept;
 
 // data[share_of(n, rank)] becomes the sum over all ranks; the rest of data is left in an
 // unspecified state.
-void reduce_scatter_sum(Transport& wire, MutFloats data);
+TW_EXPORT void reduce_scatter_sum(Transport& wire, MutFloats data);
 
 // `all` holds size() pieces of equal length in rank order; mine is copied to its place, unless it
 // is there already.
-void allgather(Transport& wire, Bytes mine, MutBytes all);
+TW_EXPORT void allgather(Transport& wire, Bytes mine, MutBytes all);
 
 // Pieces of any length: `all` becomes their concatenation and lengths[r] the length of rank r's.
 // WireError if a rank announces more than max_bytes. `mine` must not lie in `all`.
 inline constexpr std::size_t kLongestPiece = std::size_t{1} << 32;
-void allgather(Transport& wire, Bytes mine, Payload& all, std::span<std::uint64_t> lengths,
-               std::size_t max_bytes = kLongestPiece);
+TW_EXPORT void allgather(Transport& wire, Bytes mine, Payload& all,
+                         std::span<std::uint64_t> lengths, std::size_t max_bytes = kLongestPiece);
 
 // data of `root` reaches every rank.
-void broadcast(Transport& wire, MutBytes data, int root = 0);
+TW_EXPORT void broadcast(Transport& wire, MutBytes data, int root = 0);
 
 // Returns on no rank before it was called on every rank.
-void barrier(Transport& wire);
+TW_EXPORT void barrier(Transport& wire);
 
 // What a merge does with the values of others; a WireError that it throws gets the name of the rank
 // whose value it was.
@@ -101,7 +113,9 @@ struct Merge {
 // Merges the values of all ranks pairwise; afterwards every rank holds the same one. No value may
 // be longer than max_bytes (std::logic_error). The butterfly takes log2 P rounds (two more if P is
 // no power of two) in which all ranks work; the tree reduces to rank 0 and broadcasts.
-void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
-void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
+TW_EXPORT void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes,
+                               const Merge& merge);
+TW_EXPORT void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes,
+                          const Merge& merge);
 
 }  // namespace thinwire

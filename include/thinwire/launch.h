@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "thinwire/export.h"
 #include "thinwire/transport.h"
 #include "thinwire/types.h"
 

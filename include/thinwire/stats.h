@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "thinwire/export.h"
 #include "thinwire/types.h"
 
 namespace thinwire {
@@ -14,7 +15,7 @@ struct Summary {
   double min = 0;
   double max = 0;
 };
-Summary summarize(std::vector<double> samples);
+TW_EXPORT Summary summarize(std::vector<double> samples);
 
 // What a strategy spent so far on one rank. Strategies add to the phases; whoever calls the hooks
 // counts the steps; bytes are in Transport::traffic().

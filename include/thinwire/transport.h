@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "thinwire/error.h"
+#include "thinwire/export.h"
 #include "thinwire/types.h"
 
 namespace thinwire {
@@ -53,7 +54,7 @@ struct Traffic {
 
 // Work that runs next to its caller: a thread on real transports, an actor of the simulator on
 // `sim`. Its methods are for the task that launched it.
-class Task {
+class TW_EXPORT Task {
  public:
   // Waits until the work has returned, and drops what it threw.
   virtual ~Task() = default;
@@ -69,7 +70,7 @@ class Task {
 // notify() before one wait() count as one, and the wait() that sees the flag clears it. An event
 // carries no data, so a waiter tests its own condition in a loop and waits while the condition is
 // false; the notifier makes the condition true before it calls notify().
-class Event {
+class TW_EXPORT Event {
  public:
   // No task may be waiting. The task whose wait() returned true may destroy the event at once, also
   // while that call of notify() has not returned yet.
@@ -86,7 +87,7 @@ class Event {
 
 // Time and concurrency: real on real transports, virtual on the simulator. All methods may be
 // called by any task of this runtime at any time.
-class Runtime {
+class TW_EXPORT Runtime {
  public:
   virtual ~Runtime() = default;
   // Returns the time since a moment that stays the same as long as this runtime exists.
@@ -112,7 +113,7 @@ Runtime& system_runtime();
 // Messages with the same (from, to, tag, lane) arrive in the order sent. A send may wait until the
 // receiver asks for the message (rendezvous), so two ranks that send to each other before they
 // receive can deadlock: post both, or use exchange. Every wait has a deadline.
-class Transport {
+class TW_EXPORT Transport {
  public:
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;

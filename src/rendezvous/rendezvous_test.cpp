@@ -23,7 +23,7 @@ TEST_F(Rendezvous, AllRanksLearnAllHostsAndShareValues) {
   }
   for (const auto& member : members) {
     for (int rank = 0; rank < 5; ++rank) {
-      const auto value = member->get(fmt::format("k{}", rank), deadline_in(Seconds(5)));
+      const auto value = member->get(fmt::format("k{}", rank), deadline_in(test::kPatience));
       ASSERT_TRUE(value);
       EXPECT_TRUE(std::ranges::equal(*value, bytes("value")));
     }
@@ -36,7 +36,7 @@ TEST_F(Rendezvous, FarewellWaitsForTheLast) {
   std::vector<std::future<void>> leaving;
   for (const auto& member : members) {
     leaving.push_back(
-        std::async(std::launch::async, [&] { EXPECT_FALSE(member->leave(Seconds(5))); }));
+        std::async(std::launch::async, [&] { EXPECT_FALSE(member->leave(test::kPatience)); }));
   }
   for (auto& left : leaving) left.get();
   for (const auto& member : members) EXPECT_FALSE(member->loss());
@@ -47,7 +47,7 @@ TEST_F(Rendezvous, AnErrorOfOneRankReachesAllInItsOwnWords) {
   const auto members = join_all(3);
   members[2]->fail(2, "out of patience");
   for (const auto& member : members) {
-    const auto loss = member->wait_for_loss(deadline_in(Seconds(5)));
+    const auto loss = member->wait_for_loss(deadline_in(test::kPatience));
     ASSERT_TRUE(loss);
     EXPECT_EQ(loss->rank, 2);
     EXPECT_EQ(loss->reason, "out of patience");
@@ -58,7 +58,7 @@ TEST_F(Rendezvous, ARankThatFailsForWantOfAnotherNamesThatOneToAll) {
   const auto members = join_all(3);
   members[2]->fail(1, "rank 2 waited for it in vain");
   for (const auto& member : members) {
-    const auto loss = member->wait_for_loss(deadline_in(Seconds(5)));
+    const auto loss = member->wait_for_loss(deadline_in(test::kPatience));
     ASSERT_TRUE(loss);
     EXPECT_EQ(loss->rank, 1);
   }
@@ -69,7 +69,7 @@ TEST_F(Rendezvous, ARankThatVanishesIsNamed) {
   members[2].reset();
   for (const int survivor : {0, 1, 3}) {
     const auto loss =
-        members[static_cast<std::size_t>(survivor)]->wait_for_loss(deadline_in(Seconds(5)));
+        members[static_cast<std::size_t>(survivor)]->wait_for_loss(deadline_in(test::kPatience));
     ASSERT_TRUE(loss) << survivor;
     EXPECT_EQ(loss->rank, 2);
   }
@@ -78,7 +78,7 @@ TEST_F(Rendezvous, ARankThatVanishesIsNamed) {
 TEST_F(Rendezvous, AVanishedMasterIsNamed) {
   auto members = join_all(3);
   members[0].reset();
-  const auto loss = members[2]->wait_for_loss(deadline_in(Seconds(5)));
+  const auto loss = members[2]->wait_for_loss(deadline_in(test::kPatience));
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 0);
 }
@@ -94,11 +94,11 @@ TEST_F(Rendezvous, ARankThatIsSilentIsFoundAndToldToAll) {
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 2);
   EXPECT_THAT(loss->reason, HasSubstr("no progress for 1.0 s, and it does not answer"));
-  const auto heard = members[0]->wait_for_loss(deadline_in(Seconds(5)));
+  const auto heard = members[0]->wait_for_loss(deadline_in(test::kPatience));
   awake.set_value();
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->reason, loss->reason);
-  EXPECT_FALSE(members[0]->leave(Seconds(5))) << "it has coped with that, and is done";
+  EXPECT_FALSE(members[0]->leave(test::kPatience)) << "it has coped with that, and is done";
 }
 
 TEST_F(Rendezvous, ARankThatWaitsForNobodyHoldsUpTheOthers) {
@@ -114,15 +114,15 @@ TEST_F(Rendezvous, ARankThatWaitsForNobodyHoldsUpTheOthers) {
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 2);
   for (const auto& member : members) {
-    EXPECT_EQ(member->wait_for_loss(deadline_in(Seconds(5)))->rank, 2);
+    EXPECT_EQ(member->wait_for_loss(deadline_in(test::kPatience))->rank, 2);
   }
 }
 
 TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
   auto joining = join(options(1, 2));
-  ASSERT_TRUE(wait_readable(listener_, deadline_in(Seconds(5))));
+  ASSERT_TRUE(wait_readable(listener_, deadline_in(test::kPatience)));
   const Socket member = accept_from(listener_);
-  const Deadline soon = deadline_in(Seconds(5));
+  const Deadline soon = deadline_in(test::kPatience);
   FrameReader reader(1000);
   const auto greeting = read_frame(member, reader, soon);
   ASSERT_TRUE(greeting);
@@ -211,7 +211,7 @@ TEST_F(Rendezvous, AbsentMaster) {
 TEST_F(Rendezvous, MasterThatIsSomethingElse) {
   auto one = options(1, 2);
   auto joining = join(one);
-  ASSERT_TRUE(wait_readable(listener_, deadline_in(Seconds(5))));
+  ASSERT_TRUE(wait_readable(listener_, deadline_in(test::kPatience)));
   const Socket stranger = accept_from(listener_);
   send_frame(stranger, bytes("HTTP/1.1 400 Bad Request"), deadline_in(Seconds(1)));
   EXPECT_THAT(refusal(std::move(joining)), HasSubstr("not thinwire"));
@@ -219,7 +219,7 @@ TEST_F(Rendezvous, MasterThatIsSomethingElse) {
 
 TEST_F(Rendezvous, StrangersAreTurnedAway) {
   auto first = join(options(0, 2));
-  const Deadline soon = deadline_in(Seconds(5));
+  const Deadline soon = deadline_in(test::kPatience);
   const auto closes = [&](Bytes greeting) {
     const Socket stranger = connect_to("127.0.0.1", port_, soon);
     send_frame(stranger, greeting, soon);
@@ -239,7 +239,7 @@ TEST_F(Rendezvous, AnotherVersionIsToldSo) {
     auto zero = options(0, 2);
     zero.join_timeout = Seconds(0.5);
     auto first = join(zero);
-    const Deadline soon = deadline_in(Seconds(5));
+    const Deadline soon = deadline_in(test::kPatience);
     const Socket other = connect_to("127.0.0.1", port_, soon);
     send_frame(other, test::hello(static_cast<std::uint16_t>(kMeetingVersion + difference), {}),
                soon);

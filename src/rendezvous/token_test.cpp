@@ -51,7 +51,7 @@ TEST_F(Rendezvous, ARankProvesNothingToAFalseMaster) {
   auto one = options(1, 2);
   one.token = kToken;
   auto joining = join(one);
-  const Deadline soon = deadline_in(Seconds(5));
+  const Deadline soon = deadline_in(test::kPatience);
   ASSERT_TRUE(wait_readable(listener_, soon));
   const Socket victim = accept_from(listener_);
   FrameReader reader(kLongestHello);
@@ -72,7 +72,7 @@ TEST_F(Rendezvous, AnOldProofIsWorthNothing) {
   auto zero = options(0, 2);
   zero.token = kToken;
   auto first = join(zero);
-  const Deadline soon = deadline_in(Seconds(5));
+  const Deadline soon = deadline_in(test::kPatience);
   const Nonce nonce = make_nonce();
   Payload recorded;
   for (const bool replay : {false, true}) {
@@ -107,7 +107,7 @@ TEST_F(Rendezvous, AnOldProofIsWorthNothing) {
 TEST_F(Rendezvous, ManySilentStrangersDoNotKeepRanksOut) {
   auto zero = options(0, 2);
   auto first = join(zero);
-  const Deadline soon = deadline_in(Seconds(20));
+  const Deadline soon = deadline_in(test::kPatience);
   std::vector<Socket> strangers;
   const std::size_t most = RendezvousRules().most_strangers + 2 * 2;
   while (strangers.size() < most + 20) strangers.push_back(connect_to("127.0.0.1", port_, soon));
@@ -121,7 +121,7 @@ TEST_F(Rendezvous, AStrangerHasLittleTime) {
   RendezvousRules rules{2, kToken, Seconds(20)};
   rules.handshake_timeout = Seconds(0.2);
   const RendezvousServer server(std::move(listener_), rules);
-  const Deadline soon = deadline_in(Seconds(10));
+  const Deadline soon = deadline_in(test::kPatience);
   const Socket silent = connect_to("127.0.0.1", port_, soon);
   FrameReader reader(1000);
   EXPECT_THROW(read_frame(silent, reader, soon), WireError);
@@ -132,7 +132,7 @@ TEST_F(Rendezvous, AStrangerHasLittleTime) {
 }
 
 TEST_F(Rendezvous, AFloodIsNotStored) {
-  const Deadline soon = deadline_in(Seconds(10));
+  const Deadline soon = deadline_in(test::kPatience);
   const Socket sender = connect_to("127.0.0.1", port_, soon);
   ASSERT_TRUE(wait_readable(listener_, soon));
   const Socket receiver = accept_from(listener_);

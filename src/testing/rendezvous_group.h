@@ -12,6 +12,7 @@
 
 namespace thinwire::test {
 
+inline constexpr Seconds kPatience{60};  // for what takes milliseconds on an idle machine
 inline const std::string kToken = "a token of this test, long enough";
 
 // The first rank may inherit the listening socket.
@@ -25,7 +26,7 @@ class Rendezvous : public testing::Test {
     out.rank = rank;
     out.size = size;
     out.master_port = port_;
-    out.join_timeout = Seconds(5);
+    out.join_timeout = kPatience;
     if (rank == 0) out.master_socket = listener_.release();
     return out;
   }

@@ -2,13 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -35,7 +38,7 @@ std::optional<int> rank_of(pid_t pid) {
   return rank;
 }
 
-// A line of /proc/net/tcp.
+// A line of /proc/net/tcp or /proc/net/tcp6.
 struct Connection {
   std::uint16_t local = 0, remote = 0;
   unsigned state = 0;
@@ -45,21 +48,23 @@ constexpr unsigned kEstablished = 1, kListening = 10;
 
 std::vector<Connection> connections() {
   std::vector<Connection> out;
-  std::ifstream file("/proc/net/tcp");
-  std::string line;
-  std::getline(file, line);  // names of the columns
-  while (std::getline(file, line)) {
-    Connection c;
-    unsigned local = 0, remote = 0;
-    unsigned long inode = 0;
-    if (std::sscanf(line.c_str(), " %*d: %*8x:%x %*8x:%x %x %*s %*s %*s %*s %*s %lu", &local,
-                    &remote, &c.state, &inode) != 4) {
-      continue;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    std::getline(file, line);  // names of the columns
+    while (std::getline(file, line)) {
+      Connection c;
+      unsigned local = 0, remote = 0;
+      unsigned long inode = 0;
+      if (std::sscanf(line.c_str(), " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%x %x %*s %*s %*s %*s %*s %lu",
+                      &local, &remote, &c.state, &inode) != 4) {
+        continue;
+      }
+      c.local = static_cast<std::uint16_t>(local);
+      c.remote = static_cast<std::uint16_t>(remote);
+      c.inode = inode;
+      out.push_back(c);
     }
-    c.local = static_cast<std::uint16_t>(local);
-    c.remote = static_cast<std::uint16_t>(remote);
-    c.inode = inode;
-    out.push_back(c);
   }
   return out;
 }
@@ -98,36 +103,59 @@ Ranks ranks_of(const test::ChildProcess& run) {
   return ranks;
 }
 
-std::set<std::uint16_t> listening_ports(const Ranks& ranks) {
-  std::set<std::uint16_t> ports;
+RankProcesses::RankProcesses(const Ranks& ranks) {
+  for (const auto& [rank, pid] : ranks) {
+    const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (handle >= 0) {
+      handles_.push_back(handle);
+    } else if (errno != ESRCH) {
+      fail("pidfd_open");
+    }
+  }
+}
+
+RankProcesses::~RankProcesses() {
+  for (const int handle : handles_) close(handle);
+}
+
+int RankProcesses::ended() const {
+  std::vector<pollfd> events;
+  for (const int handle : handles_) events.push_back({handle, POLLIN, 0});
+  return std::max(0, poll(events.data(), events.size(), 0));
+}
+
+Belongings belongings_of(const Ranks& ranks) {
+  Belongings out;
   const std::vector<Connection> all = connections();
   for (const auto& [rank, pid] : ranks) {
     const auto sockets = sockets_of(pid);
     for (const Connection& c : all) {
-      if (c.state == kListening && sockets.contains(c.inode)) ports.insert(c.local);
+      if (c.state == kListening && sockets.contains(c.inode)) out.listening[c.inode] = c.local;
     }
-  }
-  return ports;
-}
-
-std::set<std::uint16_t> still_listening(const std::set<std::uint16_t>& ports) {
-  std::set<std::uint16_t> out;
-  for (const Connection& c : connections()) {
-    if (c.state == kListening && ports.contains(c.local)) out.insert(c.local);
+    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+    for (std::string line; std::getline(maps, line);) {
+      const std::size_t path = line.find("/dev/shm/");
+      unsigned long inode = 0;
+      if (path == std::string::npos) continue;
+      if (std::sscanf(line.c_str(), "%*s %*s %*s %*s %lu", &inode) != 1) continue;
+      out.shared_memory[line.substr(path)] = inode;
+    }
   }
   return out;
 }
 
-std::set<fs::path> shared_memory(const Ranks& ranks) {
-  std::set<fs::path> files;
-  for (const auto& [rank, pid] : ranks) {
-    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
-    for (std::string line; std::getline(maps, line);) {
-      const std::size_t path = line.find("/dev/shm/");
-      if (path != std::string::npos) files.insert(line.substr(path));
+Belongings still_there(const Belongings& before) {
+  Belongings out;
+  for (const Connection& c : connections()) {
+    if (c.state == kListening && before.listening.contains(c.inode)) {
+      out.listening[c.inode] = c.local;
     }
   }
-  return files;
+  for (const auto& [file, inode] : before.shared_memory) {
+    struct stat now {};
+    if (stat(file.c_str(), &now) == 0 && now.st_ino == inode) out.shared_memory[file] = inode;
+  }
+  return out;
 }
 
 std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t choice) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "testing/child_process.h"
 
@@ -16,13 +17,31 @@ namespace thinwire::faults {
 using Ranks = std::map<int, pid_t>;
 Ranks ranks_of(const test::ChildProcess& run);
 
-// Ports on which these processes listen.
-std::set<std::uint16_t> listening_ports(const Ranks& ranks);
-// Those of them on which somebody still listens.
-std::set<std::uint16_t> still_listening(const std::set<std::uint16_t>& ports);
+// Tells when these very processes end. A number would not do: once a process has ended, the system
+// may give its number to another one.
+class RankProcesses {
+ public:
+  explicit RankProcesses(const Ranks& ranks);
+  ~RankProcesses();
+  RankProcesses(const RankProcesses&) = delete;
+  RankProcesses& operator=(const RankProcesses&) = delete;
 
-// Files in /dev/shm that these processes share.
-std::set<std::filesystem::path> shared_memory(const Ranks& ranks);
+  int size() const noexcept { return static_cast<int>(handles_.size()); }
+  int ended() const;  // how many of them have
+
+ private:
+  std::vector<int> handles_;
+};
+
+// What the processes of a run own that could outlive them, by the system's own numbers. Ports and
+// file names are no evidence: a parallel test may take the same ones a moment later.
+struct Belongings {
+  std::map<std::uint64_t, std::uint16_t> listening;              // inode of a socket -> its port
+  std::map<std::filesystem::path, std::uint64_t> shared_memory;  // file in /dev/shm -> its inode
+};
+Belongings belongings_of(const Ranks& ranks);
+// Those of them that are still there.
+Belongings still_there(const Belongings& before);
 
 // Shuts down a connection between the victim and a worker (`choice` picks it), as if the network
 // had cut it. Returns the ranks at its two ends.

@@ -1,11 +1,11 @@
 // Disturbs real runs, again and again:
-//   faults [--count N] [--seed S] [--only NUMBER] [--jobs J] [--json FILE] [--program THINWIRE]
+//   faults [--count N] [--seed S] [--only NUMBER] [--jobs J] [--margin S] [--json FILE]
+//          [--program THINWIRE]
 //   faults --table FILE     only the tables of a file of outcomes
 // Each fault is injected into a run of 4 workers at a random moment; the run must end in time with
 // the right name, leave nothing behind and go on from its newest checkpoint. Exits 1 if one did
-// not. The same seed is the same plan; --only repeats one fault of it.
+// not. The same seed is the same schedule; --only repeats one fault of it.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,15 +15,14 @@
 #include <mutex>
 #include <thread>
 
+#include "testing/scratch_directory.h"
 #include "tests/faults/inject.h"
 #include "tests/faults/report.h"
 
 namespace thinwire::faults {
 namespace {
 
-namespace fs = std::filesystem;
-
-// Four checkpoints of gossip, whose ranks save a model each, and the letters on their way.
+// Four checkpoints of gossip, whose ranks save a model each, and the messages on their way.
 constexpr std::uint64_t kDiskBytes = 256 << 20;
 
 struct Options {
@@ -31,21 +30,9 @@ struct Options {
   std::uint64_t seed = 1;
   int only = 0;
   int jobs = 1;
+  double margin = kMargin.count();
   std::string json;
   std::string program = THINWIRE;
-};
-
-// A directory that goes with this object.
-struct Scratch {
-  fs::path directory;
-  explicit Scratch(int job)
-      : directory(fs::temp_directory_path() / fmt::format("thinwire_faults_{}_{}", getpid(), job)) {
-    fs::create_directories(directory);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(directory, ignored);
-  }
 };
 
 std::string sentence(const Outcome& outcome) {
@@ -63,7 +50,7 @@ class Matrix {
   explicit Matrix(const Options& options) : options_(options) {
     std::vector<Kind> kinds = {Kind::kill, Kind::stop, Kind::close, Kind::full};
     if (!privileged_) kinds = {Kind::kill, Kind::stop};
-    faults_ = plan(options.seed, std::max(options.count, options.only), kinds);
+    faults_ = fault_schedule(options.seed, std::max(options.count, options.only), kinds);
     if (options.only != 0) {
       std::erase_if(faults_, [&](const Fault& fault) { return fault.number != options.only; });
     }
@@ -75,7 +62,7 @@ class Matrix {
     std::cout << fmt::format("{} faults, seed {}", faults_.size(), options_.seed) << std::endl;
     {
       std::vector<std::jthread> jobs;
-      for (int job = 0; job < options_.jobs; ++job) jobs.emplace_back([this, job] { work(job); });
+      for (int job = 0; job < options_.jobs; ++job) jobs.emplace_back([this] { work(); });
     }
     std::cout << fmt::format("{} of {} faults were not survived as promised{}", problems_,
                              faults_.size(),
@@ -88,17 +75,17 @@ class Matrix {
 
  private:
   static bool can_have_disks() {
-    const Scratch scratch(-1);
-    return SmallDisk(scratch.directory, kDiskBytes).mounted();
+    const test::ScratchDirectory scratch;
+    return SmallDisk(scratch.path(), kDiskBytes).mounted();
   }
 
-  void work(int job) {
-    const Scratch scratch(job);
-    const SmallDisk disk(scratch.directory, kDiskBytes);
+  void work() {
+    const test::ScratchDirectory scratch;
+    const SmallDisk disk(scratch.path(), kDiskBytes);
     for (std::size_t next = next_++; next < faults_.size(); next = next_++) {
       Outcome outcome{faults_[next]};
       try {
-        outcome = inject(faults_[next], options_.program, scratch.directory);
+        outcome = inject(faults_[next], options_.program, scratch.path(), Seconds(options_.margin));
       } catch (const std::exception& error) {
         outcome.problem = fmt::format("the fault could not be injected: {}", error.what());
       }
@@ -130,9 +117,11 @@ int main(int argc, char** argv) {
   thinwire::faults::Options options;
   std::string table;
   app.add_option("--count", options.count, "faults to inject (12)");
-  app.add_option("--seed", options.seed, "of the plan (1)");
-  app.add_option("--only", options.only, "one fault of the plan, by number");
+  app.add_option("--seed", options.seed, "of the schedule (1)");
+  app.add_option("--only", options.only, "one fault of the schedule, by number");
   app.add_option("--jobs", options.jobs, "faults to inject at a time (1)");
+  app.add_option("--margin", options.margin,
+                 "seconds beyond its deadline after which a run hangs (6)");
   app.add_option("--json", options.json, "file for one line of JSON per fault");
   app.add_option("--program", options.program, "another thinwire than the one built here");
   app.add_option("--table", table, "print the tables of such a file, and inject nothing");

@@ -45,8 +45,6 @@ std::string this_host() {
   return name;
 }
 
-bool gone(pid_t pid) { return kill(pid, 0) != 0; }
-
 std::uint64_t steps_logged(const fs::path& out) {
   std::ifstream log(out / "run.jsonl");
   std::uint64_t steps = 0;
@@ -80,8 +78,9 @@ std::vector<std::string> temporary_files(const fs::path& directory) {
 
 class Trial {
  public:
-  Trial(const Fault& fault, std::string program, const fs::path& scratch)
+  Trial(const Fault& fault, std::string program, const fs::path& scratch, Seconds margin)
       : program_(std::move(program)),
+        margin_(margin),
         out_(scratch / "out"),
         temporary_(scratch / "tmp"),
         outcome_{fault} {
@@ -98,7 +97,7 @@ class Trial {
   const Fault& fault() const { return outcome_.fault; }
   bool joining() const { return fault().step == 0; }
 
-  void report_suspect(const std::string& text) {
+  void note_problem(const std::string& text) {
     if (outcome_.problem.empty()) outcome_.problem = text;
   }
 
@@ -126,24 +125,24 @@ class Trial {
   bool disturb() {
     test::ChildProcess run(command(1'000'000, kTimeout), environment());
     if (!await_moment(run)) {
-      report_suspect(
+      note_problem(
           fmt::format("the run never came to the moment of the fault: {}", run.describe()));
       return false;
     }
     ranks_ = ranks_of(run);
     if (static_cast<int>(ranks_.size()) != kWorkers) {
-      report_suspect(fmt::format("only {} workers run before the fault", ranks_.size()));
+      note_problem(fmt::format("only {} workers run before the fault", ranks_.size()));
       return false;
     }
-    const std::set<std::uint16_t> ports = listening_ports(ranks_);
-    const std::set<fs::path> segments = shared_memory(ranks_);
+    const Belongings belongings = belongings_of(ranks_);
+    const RankProcesses others(survivors());
     const auto start = Clock::now();
     strike();
     outcome_.injected = true;
-    watch(run, start);
+    watch(run, others, start);
     outcome_.output = run.merged();
     if (!outcome_.hung) examine(run);
-    look_for_leftovers(run, ports, segments);
+    look_for_leftovers(run, belongings);
     return true;
   }
 
@@ -184,29 +183,28 @@ class Trial {
     return out;
   }
 
-  void watch(test::ChildProcess& run, Clock::time_point start) {
-    const Ranks others = survivors();
+  void watch(test::ChildProcess& run, const RankProcesses& others, Clock::time_point start) {
     // Processes that are still starting join later; a full disk is noticed at the next checkpoint.
     const Seconds deadline = joining()                    ? kStart + kJoinTimeout
                              : fault().kind == Kind::full ? kNextCheckpoint
                                                           : kTimeout;
-    const Seconds limit = deadline + kMargin;
+    const Seconds limit = deadline + margin_;
     bool continued = !fault().continued;
     const bool all_ended = look_until(
         [&] {
           if (ballast_) ballast_->fill();
-          const auto ended = std::ranges::count_if(others, gone, &Ranks::value_type::second);
+          const int ended = others.ended();
           if (ended > 0 && !std::exchange(continued, true)) {
             kill(ranks_.at(fault().victim), SIGCONT);
           }
-          return ended == std::ssize(others);
+          return ended == others.size();
         },
         limit);
     outcome_.survivors = Clock::now() - start;
     outcome_.hung = !all_ended || !run.wait(limit);
     outcome_.run = Clock::now() - start;
     if (!outcome_.hung) return;
-    report_suspect(all_ended ? "the launcher hung" : "a survivor hung");
+    note_problem(all_ended ? "the launcher hung" : "a survivor hung");
     run.kill_all();
     run.wait(kPatience);
   }
@@ -226,22 +224,24 @@ class Trial {
                                     ? not_named_under_mpi(run.merged(), scene, code)
                                     : not_named(run.err(), scene, code);
     outcome_.named = missing.empty();
-    if (!outcome_.named) report_suspect(missing);
+    if (!outcome_.named) note_problem(missing);
   }
 
-  void look_for_leftovers(test::ChildProcess& run, const std::set<std::uint16_t>& ports,
-                          const std::set<fs::path>& segments) {
-    const bool no_process = run.wait_for_descendants(Seconds(2));
-    const auto open_ports = still_listening(ports);
+  // Looks only at what belongs to this run: processes of its session, sockets and shared memory
+  // that its ranks had, and its own TMPDIR.
+  void look_for_leftovers(test::ChildProcess& run, const Belongings& belongings) {
+    const bool no_process = run.wait_for_descendants(margin_);
+    const Belongings left = still_there(belongings);
     const bool no_file = fs::is_empty(temporary_);
-    const bool no_segment =
-        std::ranges::none_of(segments, [](const fs::path& file) { return fs::exists(file); });
-    outcome_.clean = no_process && open_ports.empty() && no_file && no_segment;
-    if (!no_process) report_suspect("a process was left");
-    if (!open_ports.empty())
-      report_suspect(fmt::format("port {} is still open", fmt::join(open_ports, ", ")));
-    if (!no_file) report_suspect("a temporary file was left");
-    if (!no_segment) report_suspect("shared memory was left");
+    outcome_.clean = no_process && left.listening.empty() && left.shared_memory.empty() && no_file;
+    if (!no_process) note_problem("a process was left");
+    for (const auto& [inode, port] : left.listening) {
+      note_problem(fmt::format("port {} is still open", port));
+    }
+    if (!no_file) note_problem("a temporary file was left");
+    for (const auto& [file, inode] : left.shared_memory) {
+      note_problem(fmt::format("shared memory was left: {}", file.string()));
+    }
   }
 
   void resume() {
@@ -250,33 +250,34 @@ class Trial {
     test::Words words = command(newest + kSaveEvery, Seconds(60));
     words.push_back("--resume");
     test::ChildProcess run(words, environment());
-    if (!run.wait(kPatience)) return report_suspect("the resumed run hung");
+    if (!run.wait(kPatience)) return note_problem("the resumed run hung");
     const std::string expected =
         newest > 0 ? fmt::format("resuming after step {}", newest) : "there is no checkpoint";
     outcome_.resumed =
         run.exit_code() == (newest > 0 ? 0 : 2) && run.merged().find(expected) != std::string::npos;
     if (!outcome_.resumed) {
-      return report_suspect(
+      return note_problem(
           fmt::format("'{}' was expected of --resume: {}", expected, run.describe()));
     }
-    if (newest == 0 && !start_anew()) return;
+    if (newest == 0 && !start_again()) return;
     const std::vector<std::string> left = temporary_files(out_);
     if (left.empty()) return;
     outcome_.clean = false;
-    report_suspect(fmt::format("after the next run there is still {}", fmt::join(left, ", ")));
+    note_problem(fmt::format("after the next run there is still {}", fmt::join(left, ", ")));
   }
 
   // A run that was refused has touched nothing; the next one clears up.
-  bool start_anew() {
+  bool start_again() {
     test::ChildProcess run(command(kSaveEvery, Seconds(60)), environment());
     if (run.wait(kPatience) && run.exit_code() == 0) return true;
     outcome_.resumed = false;
-    report_suspect(
+    note_problem(
         fmt::format("there was nothing to resume, and a new run failed: {}", run.describe()));
     return false;
   }
 
   std::string program_;
+  Seconds margin_;
   fs::path out_, temporary_;
   Outcome outcome_;
   Ranks ranks_;
@@ -286,8 +287,9 @@ class Trial {
 
 }  // namespace
 
-Outcome inject(const Fault& fault, const std::string& program, const fs::path& scratch) {
-  const Outcome outcome = Trial(fault, program, scratch).run();
+Outcome inject(const Fault& fault, const std::string& program, const fs::path& scratch,
+               Seconds margin) {
+  const Outcome outcome = Trial(fault, program, scratch, margin).run();
   for (const auto& entry : fs::directory_iterator(scratch)) fs::remove_all(entry.path());
   return outcome;
 }

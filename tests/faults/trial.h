@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/faults/plan.h"
+#include "tests/faults/fault_schedule.h"
 
 namespace thinwire::faults {
 
@@ -12,7 +12,7 @@ namespace thinwire::faults {
 // together (--join-timeout).
 inline constexpr Seconds kTimeout{3}, kJoinTimeout{10};
 // What a survivor may need beyond that: at most 2.5 s to learn who is to blame; the rest is for a
-// busy machine.
+// busy machine. --margin gives more to a machine that has other work.
 inline constexpr Seconds kMargin{6};
 
 struct Outcome {
@@ -28,8 +28,9 @@ struct Outcome {
   std::string output = {};   // of the disturbed run
 };
 
-// Runs `program`, a thinwire, in `scratch`, a directory that is empty before and afterwards.
-Outcome inject(const Fault& fault, const std::string& program,
-               const std::filesystem::path& scratch);
+// Runs `program`, a thinwire, in `scratch`, a directory that is empty before and afterwards. A run
+// hangs if it takes longer than its deadline and `margin`.
+Outcome inject(const Fault& fault, const std::string& program, const std::filesystem::path& scratch,
+               Seconds margin = kMargin);
 
 }  // namespace thinwire::faults

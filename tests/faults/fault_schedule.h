@@ -35,9 +35,9 @@ struct Fault {
   std::string describe() const;
 };
 
-// Walks strategies and kinds, so that few faults differ as much as they can and many cover all
-// pairs on both transports; every sixth goes over mpi if that is built. The rest is drawn: the same
-// seed, the same plan.
-std::vector<Fault> plan(std::uint64_t seed, int count, const std::vector<Kind>& kinds);
+// Returns `count` faults. Strategies and kinds take turns, so that few faults differ as much as
+// they can and many cover all pairs on both transports; every sixth goes over mpi if that is built.
+// The rest is drawn: the same seed gives the same schedule.
+std::vector<Fault> fault_schedule(std::uint64_t seed, int count, const std::vector<Kind>& kinds);
 
 }  // namespace thinwire::faults

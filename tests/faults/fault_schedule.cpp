@@ -1,4 +1,4 @@
-#include "tests/faults/plan.h"
+#include "tests/faults/fault_schedule.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ constexpr Seconds kLongestDelay{0.05}, kLongestDelayWhileJoining{1.5};
 
 bool built(std::string_view name) {
   return std::ranges::any_of(transport_backends(),
-                             [&](const TransportBackend& engine) { return engine.name == name; });
+                             [&](const TransportBackend& backend) { return backend.name == name; });
 }
 
 void draw(Fault& fault, std::uint64_t seed) {
@@ -57,7 +57,7 @@ std::string Fault::describe() const {
                      kind == Kind::stop && continued ? " and continue" : "", victim, when);
 }
 
-std::vector<Fault> plan(std::uint64_t seed, int count, const std::vector<Kind>& kinds) {
+std::vector<Fault> fault_schedule(std::uint64_t seed, int count, const std::vector<Kind>& kinds) {
   const auto words = strategies();
   std::vector<Kind> mpi_kinds = kinds;
   std::erase(mpi_kinds, Kind::close);  // ranks of one machine talk through memory
