@@ -236,7 +236,6 @@ constexpr CollectiveLaw kCollectives[] = {
     {"broadcast", broadcast_law},
     {"barrier", barrier_law},
     {"merge_butterfly", merge_law<merge_butterfly>},
-    {"merge_tree", merge_law<merge_tree>},
     {"two_hop", two_hop_law},
 };
 

@@ -100,8 +100,7 @@ struct Merge {
 
 // Merges the values of all ranks pairwise; afterwards every rank holds the same one. No value may
 // be longer than max_bytes (std::logic_error). The butterfly takes log2 P rounds (two more if P is
-// no power of two) in which all ranks work; the tree reduces to rank 0 and broadcasts.
+// no power of two) in which all ranks work.
 void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
-void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge);
 
 }  // namespace thinwire

@@ -1,5 +1,5 @@
-// Who meets whom in a butterfly (recursive doubling) among any number of ranks, and in a binomial
-// tree.
+// Which ranks exchange in which round of a butterfly (recursive doubling) among any number of
+// ranks, and the places of a binomial tree.
 #pragma once
 
 #include <bit>

@@ -74,28 +74,11 @@ class Merging {
 }  // namespace
 
 void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
-  Merging merging(wire, collective::tag_of(collective::Stream::merge_butterfly), value, max_bytes,
-                  merge);
+  Merging merging(wire, collective::tag_of(collective::Stream::merge), value, max_bytes, merge);
   const collective::Butterfly butterfly(wire.rank(), wire.size());
   for (int round = 0; round < butterfly.rounds(); ++round) {
     merging.meet(butterfly.meeting(round));
   }
-}
-
-void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
-  Merging merging(wire, collective::tag_of(collective::Stream::merge_tree), value, max_bytes,
-                  merge);
-  const int rank = wire.rank();
-  const collective::TreePlace tree(rank, wire.size());
-  const auto child = [&](int d) { return rank + d < wire.size() ? rank + d : collective::kNobody; };
-
-  for (int d = 1; d < tree.reach; d *= 2)
-    merging.meet({collective::kNobody, child(d), collective::Arrival::higher});
-  if (rank != 0) {
-    merging.meet({tree.parent, collective::kNobody});
-    merging.meet({collective::kNobody, tree.parent, collective::Arrival::store});
-  }
-  for (int d = tree.reach / 2; d > 0; d /= 2) merging.meet({child(d), collective::kNobody});
 }
 
 }  // namespace thinwire

@@ -51,13 +51,6 @@ std::string butterfly_shape(int size) {
   return tree_shape(values);
 }
 
-std::string tree_shape(int size) {
-  std::vector<std::string> values;
-  values.reserve(static_cast<std::size_t>(size));
-  for (int r = 0; r < size; ++r) values.push_back(leaf(r));
-  return tree_shape(values);
-}
-
 class MergeGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(All, MergeGroups, testing::ValuesIn(test::kGroupSizes));
 
@@ -70,26 +63,15 @@ TEST_P(MergeGroups, ButterflyMergesNeighbouringRangesInOrder) {
   });
 }
 
-TEST_P(MergeGroups, TreeMergesNeighbouringRangesInOrder) {
-  const std::string expected = tree_shape(GetParam());
-  test::on_ranks(GetParam(), [&](Transport& wire) {
-    Payload value = payload(leaf(wire.rank()));
-    merge_tree(wire, value, expected.size(), bracket);
-    EXPECT_EQ(text(value), expected);
-  });
-}
-
 // Values that keep their length, as those of gtopk nearly do.
 TEST_P(MergeGroups, SendTheBytesOfTheFormula) {
   constexpr std::size_t kBytes = 1000;
   const int size = GetParam();
   const auto most = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   const auto log_most = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(most)));
-  const auto log_ceil = static_cast<unsigned>(std::bit_width(static_cast<unsigned>(size) - 1));
   const Merge first = [](Bytes lower, Bytes, Payload& out) {
     out.insert(out.end(), lower.begin(), lower.end());
   };
-  std::atomic<std::uint64_t> tree_total{0};
   test::on_ranks(size, [&](Transport& wire) {
     Payload value(kBytes, static_cast<std::byte>(wire.rank()));
     const test::Sent butterfly(wire);
@@ -99,53 +81,38 @@ TEST_P(MergeGroups, SendTheBytesOfTheFormula) {
     const unsigned sends = !paired ? log_most : wire.rank() % 2 != 0 ? 1 : log_most + 1;
     EXPECT_EQ(butterfly.messages(), sends);
     EXPECT_EQ(butterfly.bytes(), sends * kBytes);
-
-    const test::Sent tree(wire);
-    merge_tree(wire, value, kBytes, first);
-    if (wire.rank() == 0) {
-      EXPECT_EQ(tree.bytes(), log_ceil * kBytes);
-    }
-    EXPECT_EQ(tree.bytes(), tree.messages() * kBytes);
-    tree_total += tree.bytes();
   });
-  EXPECT_EQ(tree_total, 2 * static_cast<std::uint64_t>(size - 1) * kBytes);
 }
 
-using MergeCall = void (*)(Transport&, Payload&, std::size_t, const Merge&);
-
 TEST(Merge, RefusesAValueThatIsTooLongBeforeItIsSent) {
-  for (const MergeCall call : {merge_butterfly, merge_tree}) {
-    test::on_ranks(3, [&](Transport& wire) {
-      Payload value(11);
-      EXPECT_THROW(call(wire, value, 10, bracket), std::logic_error);
-      EXPECT_EQ(wire.traffic().messages_sent, 0u);
-    });
-  }
+  test::on_ranks(3, [&](Transport& wire) {
+    Payload value(11);
+    EXPECT_THROW(merge_butterfly(wire, value, 10, bracket), std::logic_error);
+    EXPECT_EQ(wire.traffic().messages_sent, 0u);
+  });
 }
 
 // The merge of ranks 0 and 1 is too long: rank 0 says so and dies, the others learn who did.
 TEST(Merge, RefusesAMergedValueThatIsTooLongBeforeItIsSentOn) {
-  for (const MergeCall call : {merge_butterfly, merge_tree}) {
-    std::atomic<int> refused{0}, lost{0};
-    EXPECT_THROW(test::on_ranks(3,
-                                [&](Transport& wire) {
-                                  Payload value = payload("x");
-                                  try {
-                                    call(wire, value, 4, bracket);
-                                  } catch (const std::logic_error&) {
-                                    EXPECT_EQ(wire.rank(), 0);
-                                    EXPECT_EQ(wire.traffic().messages_sent, 0u);
-                                    ++refused;
-                                    throw;
-                                  } catch (const TransportError& error) {
-                                    EXPECT_EQ(error.peer(), 0) << error.what();
-                                    ++lost;
-                                  }
-                                }),
-                 std::logic_error);
-    EXPECT_EQ(refused, 1);
-    EXPECT_EQ(lost, 2);
-  }
+  std::atomic<int> refused{0}, lost{0};
+  EXPECT_THROW(test::on_ranks(3,
+                              [&](Transport& wire) {
+                                Payload value = payload("x");
+                                try {
+                                  merge_butterfly(wire, value, 4, bracket);
+                                } catch (const std::logic_error&) {
+                                  EXPECT_EQ(wire.rank(), 0);
+                                  EXPECT_EQ(wire.traffic().messages_sent, 0u);
+                                  ++refused;
+                                  throw;
+                                } catch (const TransportError& error) {
+                                  EXPECT_EQ(error.peer(), 0) << error.what();
+                                  ++lost;
+                                }
+                              }),
+               std::logic_error);
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(lost, 2);
 }
 
 // What a merge throws comes out, and nothing is left posted that could write to dead memory.
@@ -166,22 +133,22 @@ TEST(Merge, PassesOnWhatTheMergeThrows) {
                Error);
 }
 
-// The result of rank 0 reaches rank 3 by way of rank 2, which looks at it first.
-TEST(Merge, AResultIsCheckedBeforeItIsPassedOn) {
+// Rank 1 of three does not merge; it checks the result that it receives.
+TEST(Merge, AResultIsCheckedByARankThatDoesNotMerge) {
   std::atomic<int> refused{0};
   const Merge merge(bracket, [](Bytes) { throw WireError("a damaged value"); });
   const auto worker = [&](Transport& wire) {
     Payload value = payload("x");
     try {
-      merge_tree(wire, value, 100, merge);
+      merge_butterfly(wire, value, 100, merge);
     } catch (const WireError& error) {
       EXPECT_TRUE(test::has(error.what(), "rank 0 (")) << wire.rank();
-      EXPECT_NE(wire.rank(), 3);
+      EXPECT_EQ(wire.rank(), 1);
       ++refused;
       throw;
     }
   };
-  EXPECT_THROW(test::on_ranks(4, worker), Error);
+  EXPECT_THROW(test::on_ranks(3, worker), Error);
   EXPECT_GT(refused, 0);
 }
 

@@ -30,7 +30,7 @@ std::vector<std::uint64_t> tensor_hashes(const ModelView& model) {
 // Of all that ranks send each other without a version of its own: dense and quantized vectors, the
 // news of rounds, and in which order. To be raised when docs/wire-format.md or a collective
 // changes.
-constexpr int kWireVersion = 2;
+constexpr int kWireVersion = 3;
 
 // What a rank says about itself before the first step.
 struct Start {

@@ -1,13 +1,11 @@
-// Global RandK-MaxNorm (Vineeth S 2021): in each step all workers send the same few elements, drawn
-// at random, as codes that add up inside an all-reduce. No index travels: every worker draws the
-// same places. What was not sent waits in a memory until it is drawn (feedback=on), or is forgotten
-// and what is sent is scaled up to be right on average (feedback=off). Small tensors go as they
-// are.
+// Global RandK-MaxNorm (Vineeth S 2021) with error feedback: in each step all workers send the same
+// few elements, drawn at random, as codes that add up inside an all-reduce. No index is sent: every
+// worker draws the same places. Elements that are not sent stay in the residual until they are
+// drawn. Small tensors are sent in full precision.
 //
-// With feedback there is no momentum but for the small tensors: an element that has waited a
-// hundred steps gets a hundred gradients at once, and momentum on top of that, before the memory or
-// after it, diverges at learning rates at which this converges. Weight decay acts before the
-// memory.
+// Only the small tensors have momentum. An element that has waited a hundred steps gets a hundred
+// gradients at once; momentum on top of that, before or after the residual, diverges at learning
+// rates at which this converges. Weight decay acts before the residual.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,13 +31,10 @@ constexpr std::uint32_t kStateVersion = 1;
 class GRandK final : public Strategy {
  public:
   explicit GRandK(base::Spec& spec)
-      : density_(DensitySchedule::read(spec, 0.01)), mean_(Quantization::read(spec, "256")) {
-    static constexpr std::string_view kFeedback[] = {"on", "off"};
-    feedback_ = spec.choice("feedback", kFeedback) == "on";
-  }
+      : density_(DensitySchedule::read(spec, 0.01)), mean_(Quantization::read(spec, "256")) {}
 
   SgdConfig optimizer_share(const SgdConfig& asked, int workers) const override {
-    return workers == 1 || !feedback_ ? asked : SgdConfig{};
+    return workers == 1 ? asked : SgdConfig{};
   }
 
   void begin(StepContext& context) override {
@@ -48,12 +43,11 @@ class GRandK final : public Strategy {
     const std::size_t numel = context.wire.represented_bytes(layout.numel);
     if (numel > std::size_t{1} << 32) {
       throw ConfigError(
-          fmt::format("grandk numbers up to 2^32 parameters; the model has {}", numel));
+          fmt::format("grandk: the model has too many parameters ({}); at most 2^32", numel));
     }
     small_.find(layout, is_tiny);
     find_large(layout);
     mean_.begin(large_numel_, context.wire.size());
-    if (!feedback_) return;
     own_ = context.run.sgd;
     prepare(residual_, layout.numel, "residual");
     prepare(small_.velocity(), own_.momentum == 0 ? 0 : small_.numel(),
@@ -74,7 +68,7 @@ class GRandK final : public Strategy {
     });
     context.skip = !mean_.agree(context, drawn_, highest);
     if (context.skip) return;
-    const bool watched = feedback_ && context.step % kWatchEvery == 0;
+    const bool watched = context.step % kWatchEvery == 0;
     const double gradient_norm = watched ? norm(model.grads) : 0;
     timed_codec(context, [&] { put_aside(model); });
     exchange(context);
@@ -103,7 +97,7 @@ class GRandK final : public Strategy {
   }
 
  private:
-  // Elements of the flat buffers that are not small, in order.
+  // A range of elements of the flat buffers that belongs to a large tensor.
   struct Range {
     std::size_t begin, size;
   };
@@ -121,12 +115,11 @@ class GRandK final : public Strategy {
   void draw(const StepContext& context) {
     const std::size_t count =
         large_numel_ == 0 ? 0 : density_.count(large_numel_, context.step, context.run);
-    draw_ = StratifiedDraw(large_numel_, count);
     places_.resize(count);
     drawn_.resize(count);
-    if (feedback_) agreed_.resize(count);
-    draw_.at(context.run.seed, context.step, places_);
-    // From places among the large elements to places among all.
+    agreed_.resize(count);
+    StratifiedDraw(large_numel_, count).at(context.run.seed, context.step, places_);
+    // So far a place counts large elements only; make it count all.
     std::size_t range = 0, before = 0;
     for (std::uint32_t& place : places_) {
       while (place >= before + large_[range].size) before += large_[range++].size;
@@ -143,64 +136,49 @@ class GRandK final : public Strategy {
     return out;
   }
 
-  // What will be sent if all is finite; nothing changes yet.
+  // Reads the elements that will be sent if all gradients are finite. Nothing changes yet.
   void gather(const ModelView& model) {
-    const kernel::Accumulation all = feedback_ ? accumulation(model) : kernel::Accumulation{};
+    const kernel::Accumulation all = accumulation(model);
     for (std::size_t j = 0; j < places_.size(); ++j) {
-      drawn_[j] = feedback_ ? kernel::reference::accumulated(all, places_[j]).residual
-                            : model.grads[places_[j]];
+      drawn_[j] = kernel::reference::accumulated(all, places_[j]).residual;
     }
   }
 
-  // Only what was drawn, and the small tensors, come back; the rest waits.
+  // Moves the gradient to the residual. scatter() takes back the drawn elements.
   void put_aside(const ModelView& model) {
     small_.take(model, residual_, own_.weight_decay);
-    if (feedback_) {
-      kernel::Found nothing;
-      kernel::accumulate(accumulation(model), 0, model.grads.size(), kernel::kAboveAll, nothing);
-    } else {
-      std::ranges::fill(model.grads, 0.0f);
-    }
+    kernel::Found nothing;
+    kernel::accumulate(accumulation(model), 0, model.grads.size(), kernel::kAboveAll, nothing);
   }
 
-  // If this fails, what was drawn is still in the residual.
+  // If this throws, the drawn elements are still in the residual.
   void exchange(StepContext& context) {
     try {
       timed_wire(context, [&] { context.skip = !small_.exchange(context.wire); });
-      if (feedback_) {
-        mean_.exchange(context, drawn_, agreed_, QuantizedMean::Rounding::nearest);
-      } else {
-        mean_.exchange(context, drawn_, drawn_, QuantizedMean::Rounding::dithered);
-      }
+      mean_.exchange(context, drawn_, agreed_, QuantizedMean::Rounding::nearest);
     } catch (...) {
-      if (feedback_) small_.give_back(residual_);
+      small_.give_back(residual_);
       throw;
     }
   }
 
   void scatter(MutFloats gradient) {
     for (std::size_t j = 0; j < places_.size(); ++j) {
-      if (feedback_) {
-        gradient[places_[j]] = agreed_[j];
-        residual_[places_[j]] = drawn_[j];
-      } else {
-        gradient[places_[j]] = drawn_[j] * static_cast<float>(draw_.run_length(j));
-      }
+      gradient[places_[j]] = agreed_[j];
+      residual_[places_[j]] = drawn_[j];
     }
   }
 
   DensitySchedule density_;
   QuantizedMean mean_;
-  bool feedback_ = true;
   SmallTensors small_;
   std::vector<Range> large_;
   std::size_t large_numel_ = 0;
-  SgdConfig own_;                // what of the optimizer's work is done here
-  std::vector<float> residual_;  // what waits; empty without feedback
-  // Of the step under way:
-  StratifiedDraw draw_{0, 0};
+  SgdConfig own_;  // the part of the optimizer's work that is done here
+  std::vector<float> residual_;
+  // State of the current step:
   std::vector<std::uint32_t> places_;  // of the elements that are sent
-  std::vector<float> drawn_, agreed_;  // the elements; the mean of them
+  std::vector<float> drawn_, agreed_;  // the elements, and their mean over all workers
 };
 
 }  // namespace

@@ -248,7 +248,7 @@ TEST(Qsgd, TinyZeroAndHugeNormsStayFinite) {
 }
 
 TEST(Quantized, WhatIsNotFiniteAnywhereSkipsTheStepEverywhereAndChangesNothing) {
-  for (const std::string spec : {"qsgd", "grandk:density=0.1", "grandk:density=0.1,feedback=off"}) {
+  for (const std::string spec : {"qsgd", "grandk:density=0.1"}) {
     for (const float poison :
          {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       test::StrategyRun run = test::matrix_run(spec, 3, 100, 3);
@@ -352,7 +352,7 @@ TEST(Quantization, RefusesScalesAndBucketsThatMakeNoSense) {
   for (const std::string spec :
        {"qsgd:scales=8+4", "qsgd:scales=4", "qsgd:scales=4+x", "qsgd:scales=1+2+3+4+5",
         "qsgd:bucket=100", "qsgd:bucket=0", "qsgd:bits=13", "qsgd:bits=2,scales=4+8",
-        "qsgd:scales=4+17", "grandk:feedback=maybe", "grandk:density=0"}) {
+        "qsgd:scales=4+17", "grandk:feedback=off", "grandk:feedback=on", "grandk:density=0"}) {
     EXPECT_THROW(make_strategy(spec), ConfigError) << spec;
   }
 }

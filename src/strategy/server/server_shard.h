@@ -17,16 +17,15 @@ inline constexpr Tag kAggregateTag{9};
 // What a shard has to know about a step; the same on every rank.
 struct ShardRound {
   message::ShardAddress address;
-  std::size_t picked = 0;    // entries that a worker pushes at most, to all shards together
-  std::size_t kept = 0;      // entries of the aggregate at most; the shard's length: all
-  std::size_t proposed = 0;  // indices that the proposer adds to its push at most
-  int proposer = kAnyRank;
+  std::size_t picked = 0;  // entries that a worker pushes at most, to all shards together
+  std::size_t kept = 0;    // entries of the aggregate at most; the shard's length: all
   int first_worker = 0;
   std::span<const std::uint32_t> known;  // by workers and server; outlives the step
 
   message::ShardAddress of(message::ShardKind kind) const;
-  message::ShardLimits push_limits() const;
-  message::ShardLimits aggregate_limits(int ranks) const;
+  // Return how many entries a push and an aggregate have at most.
+  std::size_t max_pushed() const;
+  std::size_t max_aggregated(int ranks) const;
 };
 
 // What is withheld, because only the largest entries are sent or because values are rounded, is the
@@ -45,7 +44,7 @@ class ServerShard {
 
   // Serves one step; what the worker of this rank pushes is given, or null if it has none. Returns
   // when all workers have the aggregate.
-  void serve(const ShardRound& round, const message::ShardContents* own, const RunOptions& run);
+  void serve(const ShardRound& round, const Sparse* own, const RunOptions& run);
   // The message, for the worker of this rank.
   Bytes aggregate() const noexcept { return message_; }
   message::ShardForm form() const noexcept { return form_; }
@@ -61,7 +60,7 @@ class ServerShard {
   Seconds busy() const noexcept { return stats_.codec; }  // decoding, adding, encoding
 
  private:
-  void add_pushes(StepContext& context, const ShardRound& round, const message::ShardContents* own);
+  void add_pushes(StepContext& context, const ShardRound& round, const Sparse* own);
   void decode_push(int from, std::size_t bytes, const ShardRound& round);
   void fold_in(const ShardRound& round);
   void send_aggregate();
@@ -72,7 +71,7 @@ class ServerShard {
   std::vector<float> residual_, sums_, errors_;
   ScatteredSum sum_;
   kernel::TopK top_k_;
-  message::ShardContents pushed_, sent_;
+  Sparse pushed_, sent_;
   Sparse touched_;  // elements that were pushed, with their residuals before
   Sparse taken_;    // what was sent, before it was rounded
   Payload message_;

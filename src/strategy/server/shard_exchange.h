@@ -20,7 +20,6 @@ class ShardExchange {
     std::uint64_t step = 0;
     std::size_t picked = 0;       // by each worker, at most
     std::size_t kept = SIZE_MAX;  // by all servers together; SIZE_MAX: everything
-    int proposer = kAnyRank;      // the worker that proposes coordinates for the next step
     int first_worker = 0;
     message::ValueCoding values = message::ValueCoding::bf16;
   };
@@ -29,18 +28,17 @@ class ShardExchange {
   // loaded does not fit.
   void open(Transport& wire, const UnionMemory& memory);
 
-  // Pushes the picks, and the proposals of the proposer; afterwards the aggregates are here. If it
-  // throws, the servers' residuals are as before.
-  void run(StepContext& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks,
-           std::span<const std::uint32_t> proposals);
+  // Pushes the picks and receives the aggregates. If it throws, the servers' residuals are as
+  // before.
+  void run(StepContext& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks);
   // The step is made: what servers withhold counts.
   void commit() noexcept {
     if (server_) server_->commit();
   }
 
-  std::span<const message::ShardContents> aggregates() const noexcept { return aggregates_; }
+  std::span<const Sparse> aggregates() const noexcept { return aggregates_; }
   // What this rank pushed: by shard, its own, if it has one, included; and the messages.
-  std::span<const message::ShardContents> pushes() const noexcept { return pushes_; }
+  std::span<const Sparse> pushes() const noexcept { return pushes_; }
   std::span<const Payload> push_messages() const noexcept { return outgoing_; }
 
   // What the server of this rank withholds; empty if it has none.
@@ -59,7 +57,7 @@ class ShardExchange {
 
  private:
   void agree(const Plan& plan, const UnionMemory& memory);
-  void encode_pushes(const Sparse& picks, std::span<const std::uint32_t> proposals);
+  void encode_pushes(const Sparse& picks);
   void serve();
   void talk(Transport& wire);
   void decode_aggregates(const Transport& wire);
@@ -68,7 +66,7 @@ class ShardExchange {
   std::vector<float> loaded_residual_;
   message::ShardCodec codec_;
   std::vector<ShardRound> rounds_;  // by shard, as all below
-  std::vector<message::ShardContents> pushes_, aggregates_;
+  std::vector<Sparse> pushes_, aggregates_;
   std::vector<Payload> outgoing_, incoming_;
   std::vector<std::size_t> lengths_;  // of what came in
   std::vector<Pending> receives_, sends_;

@@ -2,15 +2,14 @@
 // each merge only the k largest entries go on. log2 P rounds of k coordinates, however many workers
 // there are; the same k coordinates change on all of them.
 //
-// A pick that a merge drops was not applied and must not be forgotten. Who gets it back is the key
-// `residual`:
-//   return  the worker that picked it (exact)
-//   absorb  the workers that merged, each its part (exact; the least stable)
-//   paper   the worker that picked it, but only if nobody else's entry at the same index made it to
-//           the end: what was dropped on the way of an index that did is lost, as published. The
-//           loss is measured: mass_lost, of the L1 norm of what was picked.
-// Merges round to what fits on the wire; the rounding errors of what reaches the end are kept by
-// the workers that merged, whatever the key.
+// A pick that a merge drops was not applied and must stay in a residual. The key `residual` says
+// when the worker that picked it gets it back:
+//   return  always (exact)
+//   paper   only if no entry at the same index, of any worker, is in the result. An entry that was
+//           dropped although its index is in the result is lost. This is the published rule, kept
+//           to measure it: mass_lost is the share of the L1 norm of all picks that was lost.
+// Merges round to what fits on the wire. The ranks that merged keep the rounding errors of the
+// entries that are in the result.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -27,8 +26,7 @@
 namespace thinwire::strategy {
 namespace {
 
-enum class Rule { give_back, paper, absorb };
-enum class Shape { butterfly, tree };
+enum class Rule { give_back, paper };
 
 constexpr Tag kOutcomeTag{7};
 
@@ -41,11 +39,8 @@ struct Performers {
 class GTopK final : public SparseStrategy {
  public:
   explicit GTopK(base::Spec& spec) : SparseStrategy(spec) {
-    static constexpr std::string_view kShapes[] = {"butterfly", "tree"};
-    static constexpr std::string_view kRules[] = {"return", "paper", "absorb"};
-    shape_ = spec.choice("shape", kShapes) == "tree" ? Shape::tree : Shape::butterfly;
-    const std::string rule = spec.choice("residual", kRules);
-    rule_ = rule == "paper" ? Rule::paper : rule == "absorb" ? Rule::absorb : Rule::give_back;
+    static constexpr std::string_view kRules[] = {"return", "paper"};
+    rule_ = spec.choice("residual", kRules) == "paper" ? Rule::paper : Rule::give_back;
   }
 
   std::vector<Metric> metrics() const override {
@@ -59,7 +54,7 @@ class GTopK final : public SparseStrategy {
     begin_step(context, k);
     timed_codec(context, [&] {
       value_.clear();
-      value_.reserve(message::sparse_max_bytes(format(), address_.numel, k));
+      value_.reserve(message::sparse_max_bytes(value_coding(), address_.numel, k));
       encode(picks(), address_, value_);
     });
     const auto combine = [&](Bytes lower, Bytes higher, Payload& out) {
@@ -68,19 +63,18 @@ class GTopK final : public SparseStrategy {
     bool arrived = false;  // ready merged, by others
     const auto take = [&](Bytes merged_by_others) {
       timed_codec(context, [&] {
-        message::decode_sparse(merged_by_others, format(), address_, k_, final_);
+        message::decode_sparse(merged_by_others, value_coding(), address_, k_, final_);
         arrived = true;
       });
     };
     timed_wire(context, [&] {
-      const std::size_t longest = message::sparse_max_bytes(format(), address_.numel, k);
-      const auto merge_all = shape_ == Shape::tree ? merge_tree : merge_butterfly;
-      merge_all(context.wire, value_, longest, {std::ref(combine), std::ref(take)});
+      const std::size_t longest = message::sparse_max_bytes(value_coding(), address_.numel, k);
+      merge_butterfly(context.wire, value_, longest, {std::ref(combine), std::ref(take)});
       if (rule_ == Rule::give_back) pass_outcomes_on(context.wire);
     });
     bool finite = true;
     timed_codec(context, [&] {
-      if (!arrived) message::decode_sparse(value_, format(), address_, k_, final_);
+      if (!arrived) message::decode_sparse(value_, value_coding(), address_, k_, final_);
       finite = apply(context);
     });
     return finite;
@@ -89,7 +83,7 @@ class GTopK final : public SparseStrategy {
   double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
     const collective::Butterfly butterfly(0, ranks);
     const double rounds = butterfly.rounds() - (butterfly.folds() ? 1 : 0);
-    return message_bytes(numel, k) * (shape_ == Shape::tree ? 2 * rounds : rounds);
+    return message_bytes(numel, k) * rounds;
   }
   double applied(int) const override { return 1; }
 
@@ -117,12 +111,12 @@ class GTopK final : public SparseStrategy {
 
   // One merge: decode, add, keep the k largest, round, encode, and note what became of the rest.
   void merge_messages(Bytes lower, Bytes higher, Payload& out) {
-    message::decode_sparse(lower, format(), address_, k_, lower_);
-    message::decode_sparse(higher, format(), address_, k_, higher_);
+    message::decode_sparse(lower, value_coding(), address_, k_, lower_);
+    message::decode_sparse(higher, value_coding(), address_, k_, higher_);
     kernel::merge(lower_, higher_, merged_);
     kernel::cut(merged_, k_, dropped_);
     errors_.resize(merged_.size());
-    message::round_to_wire(format().values, merged_.values, errors_);
+    message::round_to_wire(value_coding(), merged_.values, errors_);
     drop_zeros();
     encode(merged_, address_, out);
     account(next_performers());
@@ -148,11 +142,11 @@ class GTopK final : public SparseStrategy {
   Performers next_performers() {
     const int merge = merges_++;
     const collective::Butterfly butterfly(rank_, workers_);
-    const bool alone = shape_ == Shape::tree || (butterfly.paired() && merge == 0);
+    const bool alone = butterfly.paired() && merge == 0;
     if (alone) {
       // The other side is one rank that has left, and will want to know.
       if (rule_ == Rule::give_back) {
-        children_.push_back({rank_ + (1 << merge), outcomes_.size()});
+        children_.push_back({rank_ + 1, outcomes_.size()});
         outcomes_.watch(higher_);
       }
       return {};
@@ -168,14 +162,6 @@ class GTopK final : public SparseStrategy {
         if (performers.takes(j)) drops_.push_back({dropped_.indices[j], dropped_.values[j]});
       }
     }
-    if (rule_ == Rule::absorb) {
-      for (std::size_t j = 0; j < merged_.size(); ++j) {
-        if (errors_[j] != 0 && performers.takes(j)) {
-          drops_.push_back({merged_.indices[j], errors_[j]});
-        }
-      }
-      return;
-    }
     outcomes_.keep_only(merged_.indices);
     // If a later merge drops an entry, it comes back as it was picked, without any rounding.
     roundings_.push_back(outcomes_.size());
@@ -190,14 +176,10 @@ class GTopK final : public SparseStrategy {
   // Ranks whose merges somebody else did learn from it which of their entries lived.
   void pass_outcomes_on(Transport& wire) {
     const collective::Butterfly butterfly(rank_, workers_);
-    const bool tree = shape_ == Shape::tree;
-    const bool left = tree ? rank_ != 0 : butterfly.paired() && rank_ % 2 != 0;
-    if (left) {
-      const int parent = tree ? collective::TreePlace(rank_, workers_).parent : rank_ - 1;
-      const Sparse& handed_on = merges_ == 0 ? picks() : merged_;
-      bits_.resize((handed_on.size() + 7) / 8);
-      wire.wait(wire.post_recv(parent, kOutcomeTag, bits_));
-      unpack_survivors(handed_on.indices, bits_, survivors_);
+    if (butterfly.paired() && rank_ % 2 != 0) {
+      bits_.resize((picks().size() + 7) / 8);
+      wire.wait(wire.post_recv(rank_ - 1, kOutcomeTag, bits_));
+      unpack_survivors(picks().indices, bits_, survivors_);
       outcomes_.keep_only(survivors_);
     }
     for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
@@ -211,11 +193,6 @@ class GTopK final : public SparseStrategy {
     if (rule_ == Rule::paper) outcomes_.keep_only(final_.indices);  // all that anybody knows
     const PickOutcomes::Watched& mine = outcomes_[0];
     for (const float value : picks().values) mass_picked_ += std::abs(value);
-    if (rule_ == Rule::absorb) {
-      for (const std::uint32_t index : picks().indices) sent(index);
-      for (const Drop& drop : drops_) residual()[drop.index] += drop.value;
-      return;
-    }
     look_up(picks().indices, final_.indices, [&](std::size_t j, bool in_final) {
       const bool applied = rule_ == Rule::paper ? in_final : mine.alive[j] != 0;
       const std::uint32_t index = picks().indices[j];
@@ -262,7 +239,6 @@ class GTopK final : public SparseStrategy {
     float value;
   };
 
-  Shape shape_;
   Rule rule_;
   // Of the step under way:
   std::size_t k_ = 0;
@@ -275,7 +251,7 @@ class GTopK final : public SparseStrategy {
   PickOutcomes outcomes_;
   std::vector<Child> children_;
   std::vector<std::size_t> roundings_;  // lists of outcomes_
-  std::vector<Drop> drops_;             // and roundings, if they are absorbed
+  std::vector<Drop> drops_;
   // Of the run:
   double mass_lost_ = 0, mass_picked_ = 0;
 };
