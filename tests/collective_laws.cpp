@@ -120,10 +120,18 @@ void broadcast_law(Transport& wire, std::size_t numel) {
 
 void barrier_law(Transport& wire, std::size_t) { barrier(wire); }
 
-using MergeCall = void (*)(Transport&, Payload&, std::size_t, const Merge&);
+// Concatenates the values, which shows the order of the operands.
+struct Concatenation {
+  void encode(const Payload& value, Payload& out) {
+    out.insert(out.end(), value.begin(), value.end());
+  }
+  void decode(Bytes in, Payload& out) { out.assign(in.begin(), in.end()); }
+  void combine(const Payload& lower, const Payload& higher, Payload& out) {
+    out = lower;
+    out.insert(out.end(), higher.begin(), higher.end());
+  }
+};
 
-// Concatenation, which tells the order of the operands.
-template <MergeCall call>
 void merge_law(Transport& wire, std::size_t numel) {
   const auto piece = [&](int rank) {
     return contribution<std::uint8_t>(rank, 1 + numel / 8 * static_cast<std::size_t>(rank % 4) /
@@ -132,11 +140,8 @@ void merge_law(Transport& wire, std::size_t numel) {
   const std::vector<std::uint8_t> mine = piece(wire.rank());
   const Bytes raw = std::as_bytes(std::span(mine));
   Payload value(raw.begin(), raw.end());
-  call(wire, value, numel + static_cast<std::size_t>(wire.size()),
-       [](Bytes lower, Bytes higher, Payload& out) {
-         out.insert(out.end(), lower.begin(), lower.end());
-         out.insert(out.end(), higher.begin(), higher.end());
-       });
+  Concatenation rule;
+  ButterflyMerge<Payload>().run(wire, value, numel + static_cast<std::size_t>(wire.size()), rule);
   std::size_t at = 0;
   for (int r = 0; r < wire.size(); ++r) {
     const std::vector<std::uint8_t> expected = piece(r);
@@ -235,7 +240,7 @@ constexpr CollectiveLaw kCollectives[] = {
     {"allgather_unequal", allgather_unequal_law},
     {"broadcast", broadcast_law},
     {"barrier", barrier_law},
-    {"merge_butterfly", merge_law<merge_butterfly>},
+    {"merge_butterfly", merge_law},
     {"two_hop", two_hop_law},
 };
 
