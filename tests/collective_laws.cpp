@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
 
+#include "collective/quantized_allreduce.h"
 #include "collective/two_hop.h"
 #include "thinwire/collective.h"
 
@@ -218,6 +220,28 @@ void two_hop_law(Transport& wire, std::size_t numel) {
   require(data.result() == reduced<std::uint32_t>(wire.size(), numel, std::plus<>()), "wrong sums");
 }
 
+class NoTiming final : public collective::PhaseTiming {
+ public:
+  void compute(collective::Work work) override { work(); }
+  void communicate(collective::Work work) override { work(); }
+};
+
+// The mean is right to within a step of the lattice.
+void quantized_allreduce_law(Transport& wire, std::size_t numel) {
+  std::vector<float> values = contribution<float>(wire.rank(), numel);
+  collective::QuantizedAllreduce allreduce({.bits = {8}, .bucket_tiles = 1});
+  allreduce.begin(numel, wire.size());
+  NoTiming timing;
+  require(allreduce.agree(wire, timing, values, 0), "all values are finite");
+  allreduce.exchange(wire, timing, {values, values, collective::Rounding::dithered, 1, 1});
+  const std::vector<float> sums = reduced<float>(wire.size(), numel, std::plus<>());
+  const auto ranks = static_cast<float>(wire.size());
+  constexpr float kStep = 8191.0f / 255;
+  for (std::size_t i = 0; i < numel; ++i) {
+    require(std::abs(values[i] - sums[i] / ranks) <= kStep, fmt::format("wrong mean at {}", i));
+  }
+}
+
 using u8 = std::uint8_t;
 using u16 = std::uint16_t;
 using u32 = std::uint32_t;
@@ -242,6 +266,7 @@ constexpr CollectiveLaw kCollectives[] = {
     {"barrier", barrier_law},
     {"merge_butterfly", merge_law},
     {"two_hop", two_hop_law},
+    {"quantized_allreduce", quantized_allreduce_law},
 };
 
 }  // namespace

@@ -30,22 +30,22 @@ void take_in(MergeSteps& steps, Bytes message, Arrival arrival) {
 
 // The value is encoded before anything is posted: if that throws, no operation is left that would
 // write to the scratch memory of the lane.
-void exchange(Transport& wire, const Meeting& meeting, Payload& message, std::size_t max_bytes,
+void exchange(Transport& wire, const Peering& peering, Payload& message, std::size_t max_bytes,
               MergeSteps& steps) {
   const Tag tag = tag_of(Stream::merge);
-  const bool receives = meeting.from != kNobody;
-  const bool sends = meeting.to != kNobody;
+  const bool receives = peering.from != kNobody;
+  const bool sends = peering.to != kNobody;
   const MutBytes incoming = wire.scratch(max_bytes);
   if (sends) encode(steps, max_bytes, message);
   Pending arriving, leaving;
   Received received;
-  if (receives) arriving = wire.post_recv(meeting.from, tag, incoming, Fit::at_most);
-  if (sends) leaving = wire.post_send(meeting.to, tag, message);
+  if (receives) arriving = wire.post_recv(peering.from, tag, incoming, Fit::at_most);
+  if (sends) leaving = wire.post_send(peering.to, tag, message);
   if (receives) received = wire.wait(arriving);
   if (sends) wire.wait(leaving);
   if (!receives) return;
-  transport::name_sender(wire, meeting.from,
-                         [&] { take_in(steps, incoming.first(received.bytes), meeting.arrival); });
+  transport::name_sender(wire, peering.from,
+                         [&] { take_in(steps, incoming.first(received.bytes), peering.arrival); });
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void exchange(Transport& wire, const Meeting& meeting, Payload& message, std::si
 void merge_butterfly(Transport& wire, Payload& message, std::size_t max_bytes, MergeSteps& steps) {
   const Butterfly butterfly(wire.rank(), wire.size());
   for (int round = 0; round < butterfly.rounds(); ++round) {
-    exchange(wire, butterfly.meeting(round), message, max_bytes, steps);
+    exchange(wire, butterfly.peering(round), message, max_bytes, steps);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "base/spec.h"
+#include "collective/quantized_allreduce.h"
 #include "kernel/finite.h"
 #include "kernel/quantize.h"
 #include "kernel/topk.h"
@@ -20,7 +21,8 @@
 #include "strategy/common/phase_time.h"
 #include "strategy/common/small_tensors.h"
 #include "strategy/common/state.h"
-#include "strategy/quantized/quantized_mean.h"
+#include "strategy/quantized/quantization_keys.h"
+#include "strategy/quantized/step_timing.h"
 #include "strategy/quantized/stratified_draw.h"
 
 namespace thinwire::strategy {
@@ -31,7 +33,7 @@ constexpr std::uint32_t kStateVersion = 1;
 class GRandK final : public Strategy {
  public:
   explicit GRandK(base::Spec& spec)
-      : density_(DensitySchedule::read(spec, 0.01)), mean_(Quantization::read(spec, "256")) {}
+      : density_(DensitySchedule::read(spec, 0.01)), allreduce_(read_quantization(spec, "256")) {}
 
   SgdConfig optimizer_share(const SgdConfig& asked, int workers) const override {
     return workers == 1 ? asked : SgdConfig{};
@@ -47,7 +49,7 @@ class GRandK final : public Strategy {
     }
     small_.find(layout, is_tiny);
     find_large(layout);
-    mean_.begin(large_numel_, context.wire.size());
+    allreduce_.begin(large_numel_, context.wire.size());
     own_ = context.run.sgd;
     prepare(residual_, layout.numel, "residual");
     prepare(small_.velocity(), own_.momentum == 0 ? 0 : small_.numel(),
@@ -66,12 +68,13 @@ class GRandK final : public Strategy {
       draw(context);
       gather(model);
     });
-    context.skip = !mean_.agree(context, drawn_, highest);
+    StepTiming timing(context);
+    context.skip = !allreduce_.agree(context.wire, timing, drawn_, highest);
     if (context.skip) return;
     const bool watched = context.step % kWatchEvery == 0;
     const double gradient_norm = watched ? norm(model.grads) : 0;
     timed_codec(context, [&] { put_aside(model); });
-    exchange(context);
+    exchange(context, timing);
     timed_codec(context, [&] {
       scatter(model.grads);
       small_.put(model, own_);
@@ -79,7 +82,7 @@ class GRandK final : public Strategy {
     if (gradient_norm > 0) context.stats.residual_ratio = norm(residual_) / gradient_norm;
   }
 
-  std::vector<Metric> metrics() const override { return mean_.metrics(); }
+  std::vector<Metric> metrics() const override { return quantized_metrics(allreduce_); }
 
   void save(Payload& out) const override {
     base::ByteWriter writer(out);
@@ -152,10 +155,12 @@ class GRandK final : public Strategy {
   }
 
   // If this throws, the drawn elements are still in the residual.
-  void exchange(StepContext& context) {
+  void exchange(StepContext& context, StepTiming& timing) {
     try {
       timed_wire(context, [&] { context.skip = !small_.exchange(context.wire); });
-      mean_.exchange(context, drawn_, agreed_, QuantizedMean::Rounding::nearest);
+      allreduce_.exchange(
+          context.wire, timing,
+          {drawn_, agreed_, collective::Rounding::nearest, context.run.seed, context.step});
     } catch (...) {
       small_.give_back(residual_);
       throw;
@@ -170,7 +175,7 @@ class GRandK final : public Strategy {
   }
 
   DensitySchedule density_;
-  QuantizedMean mean_;
+  collective::QuantizedAllreduce allreduce_;
   SmallTensors small_;
   std::vector<Range> large_;
   std::size_t large_numel_ = 0;

@@ -10,7 +10,7 @@
 #include "collective/cost.h"
 #include "kernel/bitpack.h"
 #include "kernel/quantize_reference.h"
-#include "strategy/quantized/quantization.h"
+#include "strategy/quantized/quantization_keys.h"
 #include "testing/allocations.h"
 #include "testing/quantized_run.h"
 #include "testing/ranks.h"
@@ -19,6 +19,8 @@
 namespace thinwire::strategy {
 namespace {
 
+using collective::CodeWidths;
+using collective::Quantization;
 using kernel::kTile;
 
 // --- The definition.
@@ -72,7 +74,7 @@ struct Definition {
 
 Quantization quantization_of(const std::string& spec_text) {
   base::Spec spec = base::Spec::parse(spec_text);
-  return Quantization::read(spec, "4096");
+  return read_quantization(spec, "4096");
 }
 
 class QuantizedGroups : public testing::TestWithParam<int> {};
