@@ -28,16 +28,15 @@ bool are_indices(const Indices& indices, std::size_t most, std::size_t numel) {
          (indices.empty() || indices.back() < numel);
 }
 
-bool same(const message::ShardContents& a, const message::ShardContents& b) {
+bool same(const Sparse& a, const Sparse& b) {
   const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
-  return a.proposals == b.proposals && a.entries.indices == b.entries.indices &&
-         std::ranges::equal(a.entries.values, b.entries.values, {}, bits, bits);
+  return a.indices == b.indices && std::ranges::equal(a.values, b.values, {}, bits, bits);
 }
 
 }  // namespace
 
-// With the right checksum. What is refused has changed nothing, what is accepted is within the
-// limits, and the same after one more way.
+// The target writes the right checksum. A message that is refused must change nothing; one that is
+// accepted must be within the limits, and the same after another encode and decode.
 void shard_message(Bytes input) {
   Choices choices(input);
   message::ShardAddress address;
@@ -46,34 +45,30 @@ void shard_message(Bytes input) {
   address.numel = choices.below(4096);
   address.shard = choices.take<std::uint8_t>();
   address.step = choices.take<std::uint8_t>();
-  message::ShardLimits limits;
-  limits.entries = choices.take<std::uint16_t>();
-  limits.proposals = choices.take<std::uint16_t>();
+  const std::size_t most = choices.take<std::uint16_t>();
   const Indices known = draw_known(choices, address.numel);
   Payload message(choices.rest().begin(), choices.rest().end());
   if (message.size() >= message::kChecksummedFrom) message::write_checksum(message);
 
   message::ShardCodec codec;
-  message::ShardContents out;
-  out.entries.push_back(7, 0.5f);
-  out.proposals = {3, 5};
-  const message::ShardContents before = out;
+  Sparse out;
+  out.push_back(7, 0.5f);
+  const Sparse before = out;
   bool accepted = false;
   accept_or_refuse<WireError>([&] {
-    codec.decode(message, address, limits, known, out);
+    codec.decode(message, address, most, known, out);
     accepted = true;
   });
   if (!accepted) return demand(same(out, before));
-  demand(out.entries.indices.size() == out.entries.values.size());
-  demand(are_indices(out.entries.indices, limits.entries, address.numel));
-  demand(are_indices(out.proposals, limits.proposals, address.numel));
-  demand(std::ranges::count(out.entries.values, 0.0f) == 0);
+  demand(out.indices.size() == out.values.size());
+  demand(are_indices(out.indices, most, address.numel));
+  demand(std::ranges::count(out.values, 0.0f) == 0);
 
   Payload again;
-  message::ShardContents back;
+  Sparse back;
   codec.encode(out, address, known, again);
-  demand(again.size() <= message::shard_max_bytes(address, limits));
-  codec.decode(again, address, limits, known, back);
+  demand(again.size() <= message::shard_max_bytes(address, most));
+  codec.decode(again, address, most, known, back);
   demand(same(out, back));
 }
 

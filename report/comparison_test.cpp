@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 TEST(StrategyList, IsCheckedAndKeepsItsOrder) {
   EXPECT_EQ(cli::parse_strategies("gtopk; qsgd:bits=2 ;"), (test::Words{"gtopk", "qsgd:bits=2"}));
   EXPECT_EQ(cli::parse_strategies("topk;dense"), (test::Words{"topk", "dense"}));
-  EXPECT_EQ(cli::parse_strategies("gtopk:shape=tree,density=0.01")[0],
-            "gtopk:density=0.01,shape=tree");
+  EXPECT_EQ(cli::parse_strategies("gtopk:values=fp32,density=0.01")[0],
+            "gtopk:density=0.01,values=fp32");
   const auto refusal = [](const char* text) {
     return std::string(test::must_throw<ConfigError>([&] { cli::parse_strategies(text); }).what());
   };
@@ -210,7 +210,7 @@ Comparison sample() {
   dense.bytes_sent = dense.bytes_per_worker_step = 1000;
   dense.tests = {{50, 5, 250, 0.5}, {100, 10, 500, 0.95}};
   ComparedRun gtopk = dense;
-  gtopk.strategy = "gtopk:density=0.1,shape=tree";
+  gtopk.strategy = "gtopk:density=0.1,values=fp32";
   gtopk.residuals = {{1, 0.5}, {2, 2}};
   gtopk.consensus_distance = 0.01;
   ComparedRun failed;
@@ -227,7 +227,7 @@ TEST(ComparisonCsv, HasALinePerResultAndQuotes) {
   for (std::string line; std::getline(csv, line);) lines.push_back(line);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0].find("strategy,accuracy,"), 0u);
-  EXPECT_EQ(lines[2].find("\"gtopk:density=0.1,shape=tree\",0.95,"), 0u) << lines[2];
+  EXPECT_EQ(lines[2].find("\"gtopk:density=0.1,values=fp32\",0.95,"), 0u) << lines[2];
   // One comma of the second line is inside quotes.
   EXPECT_EQ(std::ranges::count(lines[2], ','), std::ranges::count(lines[0], ',') + 1);
 }
@@ -244,7 +244,7 @@ TEST(ComparisonCsv, LeavesOutWhatIsNotKnown) {
   EXPECT_EQ(row.find("1.00x"), std::string::npos) << row;
   // Without loss, target, time and bytes to it, and the three factors.
   EXPECT_TRUE(
-      test::has(comparison_csv(comparison, recommendation), "shape=tree\",0.95,0,,,,,,,,100,"));
+      test::has(comparison_csv(comparison, recommendation), "values=fp32\",0.95,0,,,,,,,,100,"));
 }
 
 class Watching : public testing::Test {

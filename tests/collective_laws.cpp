@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
 
+#include "collective/quantized_allreduce.h"
 #include "collective/two_hop.h"
 #include "thinwire/collective.h"
 
@@ -120,10 +122,18 @@ void broadcast_law(Transport& wire, std::size_t numel) {
 
 void barrier_law(Transport& wire, std::size_t) { barrier(wire); }
 
-using MergeCall = void (*)(Transport&, Payload&, std::size_t, const Merge&);
+// Concatenates the values, which shows the order of the operands.
+struct Concatenation {
+  void encode(const Payload& value, Payload& out) {
+    out.insert(out.end(), value.begin(), value.end());
+  }
+  void decode(Bytes in, Payload& out) { out.assign(in.begin(), in.end()); }
+  void combine(const Payload& lower, const Payload& higher, Payload& out) {
+    out = lower;
+    out.insert(out.end(), higher.begin(), higher.end());
+  }
+};
 
-// Concatenation, which tells the order of the operands.
-template <MergeCall call>
 void merge_law(Transport& wire, std::size_t numel) {
   const auto piece = [&](int rank) {
     return contribution<std::uint8_t>(rank, 1 + numel / 8 * static_cast<std::size_t>(rank % 4) /
@@ -132,11 +142,8 @@ void merge_law(Transport& wire, std::size_t numel) {
   const std::vector<std::uint8_t> mine = piece(wire.rank());
   const Bytes raw = std::as_bytes(std::span(mine));
   Payload value(raw.begin(), raw.end());
-  call(wire, value, numel + static_cast<std::size_t>(wire.size()),
-       [](Bytes lower, Bytes higher, Payload& out) {
-         out.insert(out.end(), lower.begin(), lower.end());
-         out.insert(out.end(), higher.begin(), higher.end());
-       });
+  Concatenation rule;
+  ButterflyMerge<Payload>().run(wire, value, numel + static_cast<std::size_t>(wire.size()), rule);
   std::size_t at = 0;
   for (int r = 0; r < wire.size(); ++r) {
     const std::vector<std::uint8_t> expected = piece(r);
@@ -213,6 +220,28 @@ void two_hop_law(Transport& wire, std::size_t numel) {
   require(data.result() == reduced<std::uint32_t>(wire.size(), numel, std::plus<>()), "wrong sums");
 }
 
+class NoTiming final : public collective::PhaseTiming {
+ public:
+  void compute(collective::Work work) override { work(); }
+  void communicate(collective::Work work) override { work(); }
+};
+
+// The mean is right to within a step of the lattice.
+void quantized_allreduce_law(Transport& wire, std::size_t numel) {
+  std::vector<float> values = contribution<float>(wire.rank(), numel);
+  collective::QuantizedAllreduce allreduce({.bits = {8}, .bucket_tiles = 1});
+  allreduce.begin(numel, wire.size());
+  NoTiming timing;
+  require(allreduce.agree(wire, timing, values, 0), "all values are finite");
+  allreduce.exchange(wire, timing, {values, values, collective::Rounding::dithered, 1, 1});
+  const std::vector<float> sums = reduced<float>(wire.size(), numel, std::plus<>());
+  const auto ranks = static_cast<float>(wire.size());
+  constexpr float kStep = 8191.0f / 255;
+  for (std::size_t i = 0; i < numel; ++i) {
+    require(std::abs(values[i] - sums[i] / ranks) <= kStep, fmt::format("wrong mean at {}", i));
+  }
+}
+
 using u8 = std::uint8_t;
 using u16 = std::uint16_t;
 using u32 = std::uint32_t;
@@ -235,9 +264,9 @@ constexpr CollectiveLaw kCollectives[] = {
     {"allgather_unequal", allgather_unequal_law},
     {"broadcast", broadcast_law},
     {"barrier", barrier_law},
-    {"merge_butterfly", merge_law<merge_butterfly>},
-    {"merge_tree", merge_law<merge_tree>},
+    {"merge_butterfly", merge_law},
     {"two_hop", two_hop_law},
+    {"quantized_allreduce", quantized_allreduce_law},
 };
 
 }  // namespace

@@ -357,8 +357,7 @@ const Law kStopInGossip{"stop_in_gossip", 2, stop_in_gossip};
 const Law kExchanges[] = {
     exchange_by("topk:density=0.05"),
     exchange_by("gtopk:density=0.05"),
-    exchange_by("gtopk:density=0.05,shape=tree"),
-    exchange_by("gtopk:density=0.05,residual=absorb"),
+    exchange_by("gtopk:density=0.05,residual=paper"),
     exchange_by("ps:density=0.05"),
     exchange_by("ps:density=0.05,keep=1,servers=3"),
 };

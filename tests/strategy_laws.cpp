@@ -86,7 +86,7 @@ void check_asynchronous(Transport& wire) {
 
 void check_server(Transport& wire) {
   serve(wire, "ps");
-  serve(wire, "ps:select=leader,servers=3");
+  serve(wire, "ps:select=magnitude,servers=3");
   serve(wire, "ps:select=mask,keep=1,servers=dedicated");
 }
 

@@ -60,7 +60,7 @@ TEST(Server, ThatIsDedicatedDoesNotSpoilTheStatisticsOfNorms) {
 
 TEST(Server, ResumesBitForBit) {
   namespace fs = std::filesystem;
-  for (const char* spec : {"ps:keep=1,servers=2", "ps:select=age,servers=dedicated"}) {
+  for (const char* spec : {"ps:keep=1,servers=2", "ps:select=mask,servers=dedicated"}) {
     const fs::path directory =
         fs::temp_directory_path() / ("thinwire-server-" + std::to_string(getpid()));
     fs::remove_all(directory);

@@ -1,4 +1,4 @@
-// A part named on the command line: "gtopk:density=0.001,shape=tree".
+// A part named on the command line: "gtopk:density=0.001,values=fp32".
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace thinwire {
 namespace {
 
-// The numbers tell the messages of two reductions apart; they are not stored anywhere.
+// The numbers keep the messages of different reductions apart; they are not stored anywhere.
 constexpr collective::Reduction kSumFloat = collective::make_reduction<collective::Sum, float>(0);
 constexpr collective::Reduction kSum8 =
     collective::make_reduction<collective::Sum, std::uint8_t>(1);
@@ -153,7 +153,7 @@ Share share_of(std::size_t n, int rank, int size) noexcept {
   const auto place = static_cast<std::size_t>(rank);
   const auto count = static_cast<std::size_t>(size);
   const std::size_t each = n / count;
-  const std::size_t longer = n % count;  // the first so many have one more
+  const std::size_t longer = n % count;  // how many ranks own one element more
   const std::size_t begin = place * each + std::min(place, longer);
   return {begin, begin + each + (place < longer ? 1 : 0)};
 }
@@ -169,7 +169,7 @@ std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size, Route route
   const collective::Butterfly butterfly(rank, size);
   std::uint64_t sends = 0;
   for (int round = 0; round < butterfly.rounds(); ++round) {
-    if (butterfly.meeting(round).to != collective::kNobody) ++sends;
+    if (butterfly.peering(round).to != collective::kNobody) ++sends;
   }
   return sends * numel * element_bytes;
 }

@@ -10,7 +10,7 @@
 namespace thinwire {
 namespace {
 
-// From the root upwards, each rank passes on to the next, chunk by chunk.
+// Each rank, beginning with the root, sends the data on to the next higher rank, chunk by chunk.
 class ChainSchedule final : public collective::Schedule {
  public:
   ChainSchedule(MutBytes data, const Transport& wire, int root) : data_(data) {
@@ -18,20 +18,20 @@ class ChainSchedule final : public collective::Schedule {
     messages = collective::chain_chunks(wire.represented_bytes(data.size()), size);
     depends = 0;
     overwrites = messages;
-    if ((rank + 1) % size != root) meeting_.to = (rank + 1) % size;
-    if (rank != root) meeting_.from = (rank + size - 1) % size;
+    if ((rank + 1) % size != root) peering_.to = (rank + 1) % size;
+    if (rank != root) peering_.from = (rank + size - 1) % size;
   }
 
   collective::Hop hop(std::size_t message) const override {
     const Share part =
         share_of(data_.size(), static_cast<int>(message), static_cast<int>(messages));
     const MutBytes chunk = data_.subspan(part.begin, part.size());
-    return {meeting_, chunk, chunk};
+    return {peering_, chunk, chunk};
   }
 
  private:
   MutBytes data_;
-  collective::Meeting meeting_;
+  collective::Peering peering_;
 };
 
 void binomial(Transport& wire, Tag tag, MutBytes data, int root) {
@@ -39,7 +39,7 @@ void binomial(Transport& wire, Tag tag, MutBytes data, int root) {
   const int place = (wire.rank() + size - root) % size;
   const collective::TreePlace tree(place, size);
   if (place != 0) wire.wait(wire.post_recv((tree.parent + root) % size, tag, data));
-  // The child with the most descendants first.
+  // The child with the most descendants comes first.
   for (int d = tree.reach / 2; d > 0; d /= 2) {
     if (place + d < size) wire.send((place + d + root) % size, tag, data);
   }

@@ -1,5 +1,5 @@
-// Who meets whom in a butterfly (recursive doubling) among any number of ranks, and in a binomial
-// tree.
+// Which ranks exchange in which round of a butterfly (recursive doubling) among any number of
+// ranks, and the places of a binomial tree.
 #pragma once
 
 #include <bit>
@@ -10,22 +10,24 @@ namespace thinwire::collective {
 
 inline constexpr int kNobody = -1;
 
-// What becomes of the data that arrives.
+// What a rank does with the data that it receives.
 enum class Arrival {
-  store,   // it replaces this rank's
-  lower,   // it is combined with this rank's, as the contribution of the lower ranks
-  higher,  // ... as that of the higher ranks
+  store,   // it replaces its own data
+  lower,   // it combines the data with its own, as the contribution of lower ranks
+  higher,  // it combines the data with its own, as the contribution of higher ranks
 };
 
-struct Meeting {
+// Which ranks a rank sends to and receives from in a round.
+struct Peering {
   int to = kNobody;
   int from = kNobody;
   Arrival arrival = Arrival::store;
 };
 
-// Let Q be the largest power of two up to P and e = P - Q. Before the butterfly each odd rank below
-// 2e gives its data to the even rank below it, and it gets the result from there afterwards. The Q
-// ranks that remain keep their order, so what meets are always two neighbouring ranges of ranks.
+// Let Q be the largest power of two up to P and e = P - Q. Before the rounds of the butterfly each
+// odd rank below 2e sends its data to the even rank below it; afterwards it receives the result
+// from there. The Q ranks that remain keep their order, so each combination is one of two
+// neighbouring ranges of ranks.
 class Butterfly {
  public:
   Butterfly(int rank, int size) noexcept
@@ -34,24 +36,24 @@ class Butterfly {
         extra_(size - most_) {}
 
   bool folds() const noexcept { return extra_ > 0; }
-  // Whether this rank is one of the first 2e, which meet before and after.
+  // Returns whether this rank is one of the first 2e, which exchange in pairs before and after.
   bool paired() const noexcept { return rank_ < 2 * extra_; }
-  // Where this rank stands among the Q that do the rounds; a pair has one place.
+  // Returns the place of this rank among the Q that do the rounds; a pair has one place.
   int place() const noexcept { return paired() ? rank_ / 2 : rank_ - extra_; }
   int rounds() const noexcept {
     return std::countr_zero(static_cast<unsigned>(most_)) + (folds() ? 2 : 0);
   }
-  Meeting meeting(int round) const noexcept {
+  Peering peering(int round) const noexcept {
     const bool odd = rank_ % 2 != 0;
     if (folds() && round == 0) {
       if (!paired()) return {};
-      return odd ? Meeting{rank_ - 1, kNobody, Arrival::store}
-                 : Meeting{kNobody, rank_ + 1, Arrival::higher};
+      return odd ? Peering{rank_ - 1, kNobody, Arrival::store}
+                 : Peering{kNobody, rank_ + 1, Arrival::higher};
     }
     if (folds() && round == rounds() - 1) {
       if (!paired()) return {};
-      return odd ? Meeting{kNobody, rank_ - 1, Arrival::store}
-                 : Meeting{rank_ + 1, kNobody, Arrival::store};
+      return odd ? Peering{kNobody, rank_ - 1, Arrival::store}
+                 : Peering{rank_ + 1, kNobody, Arrival::store};
     }
     if (paired() && odd) return {};
     const int other = place() ^ (1 << (folds() ? round - 1 : round));
@@ -71,7 +73,7 @@ struct TreePlace {
       : parent(place & (place - 1)),
         reach(place == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(size)))
                          : place & -place) {}
-  int parent;  // of the root: itself
+  int parent;  // the root is its own parent
   int reach;   // the children are place + 1, 2, 4, ... below place + reach, as far as they exist
 };
 

@@ -72,16 +72,16 @@ TEST(Cost, SharesCoverEverythingOnceInOrder) {
 }
 
 // Every message that one rank sends another expects, in the same round.
-TEST(Butterfly, MeetingsArePairs) {
+TEST(Butterfly, PeeringsArePairs) {
   for (int size = 1; size <= 40; ++size) {
     for (int round = 0; round < Butterfly(0, size).rounds(); ++round) {
       for (int rank = 0; rank < size; ++rank) {
-        const Meeting mine = Butterfly(rank, size).meeting(round);
+        const Peering mine = Butterfly(rank, size).peering(round);
         if (mine.to != kNobody) {
-          EXPECT_EQ(Butterfly(mine.to, size).meeting(round).from, rank);
+          EXPECT_EQ(Butterfly(mine.to, size).peering(round).from, rank);
         }
         if (mine.from != kNobody) {
-          EXPECT_EQ(Butterfly(mine.from, size).meeting(round).to, rank);
+          EXPECT_EQ(Butterfly(mine.from, size).peering(round).to, rank);
         }
       }
     }

@@ -1,4 +1,4 @@
-// All-gather by dissemination, and the barrier, which is one without data.
+// All-gather by dissemination, and the barrier, which is an all-gather without data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace thinwire {
 namespace {
 
-// Where the pieces of the ranks lie in the data of all: `bounds` has one more entry than ranks.
+// Says where the pieces of the ranks lie in the data of all: `bounds` has one entry more than there
+// are ranks.
 struct Pieces {
   MutBytes all;
   std::span<const std::size_t> bounds;
@@ -25,10 +26,10 @@ struct Pieces {
 };
 
 // Bruck's all-gather without its rotation. Before the round of distance d = 1, 2, 4, ... this rank
-// has the pieces of the d ranks from itself upwards; it gives them to the rank d below and gets
-// those that follow from the rank d above. In rank order they are one run of bytes, or two where
-// they wrap around the end, at the same place for the sender and the receiver; so they travel
-// without being copied.
+// has the pieces of the d ranks from itself upwards. It sends them to the rank d below and receives
+// those that follow from the rank d above. In rank order the pieces are one run of bytes, or two
+// where they wrap around the end, at the same place on the sender and the receiver, so they are
+// sent without being copied.
 class Dissemination {
  public:
   Dissemination(Transport& wire, Tag tag, Pieces pieces)
@@ -44,7 +45,7 @@ class Dissemination {
   }
 
  private:
-  // At most two per round.
+  // There are at most two per round.
   struct Operations {
     std::array<Pending, 64> list{};
     std::size_t begin = 0, end = 0;
@@ -80,7 +81,7 @@ class Dissemination {
   Operations sends_;
 };
 
-// The bounds of the pieces, in the scratch of the lane.
+// Returns the bounds of the pieces, in the scratch memory of the lane.
 template <class Length>
 std::span<const std::size_t> bounds_of(Transport& wire, Length length) {
   const auto ranks = static_cast<std::size_t>(wire.size());

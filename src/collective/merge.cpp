@@ -1,4 +1,4 @@
-// Values of varying length, merged pairwise.
+// The rounds of a pairwise merge of values of varying length.
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -8,94 +8,53 @@
 #include "thinwire/collective.h"
 #include "transport/name_sender.h"
 
-namespace thinwire {
+namespace thinwire::collective {
 namespace {
 
-// One rank's value and how it meets those of others. The scratch of the lane holds both operands of
-// a merge, so that the result can be made in the memory of the value.
-class Merging {
- public:
-  Merging(Transport& wire, Tag tag, Payload& value, std::size_t max_bytes, const Merge& merge)
-      : wire_(wire),
-        tag_(tag),
-        value_(value),
-        max_bytes_(max_bytes),
-        merge_(merge),
-        own_(wire.scratch(2 * max_bytes).first(max_bytes)),
-        other_(wire.scratch(2 * max_bytes).last(max_bytes)) {
-    check_length("given");
-    value_.reserve(max_bytes);
-  }
+void encode(MergeSteps& steps, std::size_t max_bytes, Payload& message) {
+  message.clear();
+  message.reserve(max_bytes);
+  steps.encode(message);
+  if (message.size() <= max_bytes) return;
+  throw std::logic_error(fmt::format("merge: a value is too long ({} bytes); max_bytes is {}",
+                                     message.size(), max_bytes));
+}
 
-  void meet(const collective::Meeting& meeting) {
-    const bool receives = meeting.from != collective::kNobody;
-    const bool sends = meeting.to != collective::kNobody;
-    Pending arriving, leaving;
-    Received received;
-    if (receives) arriving = wire_.post_recv(meeting.from, tag_, other_, Fit::at_most);
-    if (sends) leaving = wire_.post_send(meeting.to, tag_, value_);
-    if (receives) received = wire_.wait(arriving);
-    if (sends) wire_.wait(leaving);
-    if (!receives) return;
-    transport::name_sender(wire_, meeting.from,
-                           [&] { take_in(other_.first(received.bytes), meeting.arrival); });
+void take_in(MergeSteps& steps, Bytes message, Arrival arrival) {
+  if (arrival == Arrival::store) {
+    steps.replace(message);
+  } else {
+    steps.combine(message, arrival == Arrival::lower);
   }
+}
 
- private:
-  void take_in(Bytes other, collective::Arrival arrival) {
-    if (arrival == collective::Arrival::store) {
-      if (merge_.check) merge_.check(other);
-      value_.assign(other.begin(), other.end());
-      return;
-    }
-    const MutBytes own = own_.first(value_.size());
-    std::copy(value_.begin(), value_.end(), own.begin());
-    value_.clear();
-    const bool first = arrival == collective::Arrival::lower;
-    merge_.combine(first ? other : own, first ? own : other, value_);
-    check_length("merged");
-  }
-
-  void check_length(std::string_view what) const {
-    if (value_.size() <= max_bytes_) return;
-    throw std::logic_error(fmt::format("the {} value has {} bytes, more than max_bytes {}", what,
-                                       value_.size(), max_bytes_));
-  }
-
-  Transport& wire_;
-  Tag tag_;
-  Payload& value_;
-  std::size_t max_bytes_;
-  const Merge& merge_;
-  MutBytes own_;
-  MutBytes other_;
-};
+// The value is encoded before anything is posted: if that throws, no operation is left that would
+// write to the scratch memory of the lane.
+void exchange(Transport& wire, const Peering& peering, Payload& message, std::size_t max_bytes,
+              MergeSteps& steps) {
+  const Tag tag = tag_of(Stream::merge);
+  const bool receives = peering.from != kNobody;
+  const bool sends = peering.to != kNobody;
+  const MutBytes incoming = wire.scratch(max_bytes);
+  if (sends) encode(steps, max_bytes, message);
+  Pending arriving, leaving;
+  Received received;
+  if (receives) arriving = wire.post_recv(peering.from, tag, incoming, Fit::at_most);
+  if (sends) leaving = wire.post_send(peering.to, tag, message);
+  if (receives) received = wire.wait(arriving);
+  if (sends) wire.wait(leaving);
+  if (!receives) return;
+  transport::name_sender(wire, peering.from,
+                         [&] { take_in(steps, incoming.first(received.bytes), peering.arrival); });
+}
 
 }  // namespace
 
-void merge_butterfly(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
-  Merging merging(wire, collective::tag_of(collective::Stream::merge_butterfly), value, max_bytes,
-                  merge);
-  const collective::Butterfly butterfly(wire.rank(), wire.size());
+void merge_butterfly(Transport& wire, Payload& message, std::size_t max_bytes, MergeSteps& steps) {
+  const Butterfly butterfly(wire.rank(), wire.size());
   for (int round = 0; round < butterfly.rounds(); ++round) {
-    merging.meet(butterfly.meeting(round));
+    exchange(wire, butterfly.peering(round), message, max_bytes, steps);
   }
 }
 
-void merge_tree(Transport& wire, Payload& value, std::size_t max_bytes, const Merge& merge) {
-  Merging merging(wire, collective::tag_of(collective::Stream::merge_tree), value, max_bytes,
-                  merge);
-  const int rank = wire.rank();
-  const collective::TreePlace tree(rank, wire.size());
-  const auto child = [&](int d) { return rank + d < wire.size() ? rank + d : collective::kNobody; };
-
-  for (int d = 1; d < tree.reach; d *= 2)
-    merging.meet({collective::kNobody, child(d), collective::Arrival::higher});
-  if (rank != 0) {
-    merging.meet({tree.parent, collective::kNobody});
-    merging.meet({collective::kNobody, tree.parent, collective::Arrival::store});
-  }
-  for (int d = tree.reach / 2; d > 0; d /= 2) merging.meet({child(d), collective::kNobody});
-}
-
-}  // namespace thinwire
+}  // namespace thinwire::collective

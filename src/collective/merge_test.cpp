@@ -11,26 +11,41 @@
 namespace thinwire::collective {
 namespace {
 
-Payload payload(std::string_view text) {
-  const Bytes raw = std::as_bytes(std::span(text));
-  return {raw.begin(), raw.end()};
-}
-std::string text(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+// Strings as values. The combination is neither associative nor commutative: the result shows which
+// ranges were combined, and in which order. It is three bytes longer than its operands together.
+struct Bracket {
+  void encode(const std::string& value, Payload& out) {
+    EXPECT_TRUE(out.empty());
+    const Bytes raw = std::as_bytes(std::span(value));
+    out.insert(out.end(), raw.begin(), raw.end());
+    ++encoded;
+  }
+  void decode(Bytes in, std::string& out) {
+    out.assign(reinterpret_cast<const char*>(in.data()), in.size());
+    ++decoded;
+  }
+  void combine(const std::string& lower, const std::string& higher, std::string& out) {
+    ASSERT_TRUE(&out != &lower && &out != &higher);
+    out = "(" + lower + "," + higher + ")";
+    ++combined;
+  }
+  unsigned encoded = 0, decoded = 0, combined = 0;
+};
 
-// Neither associative nor commutative: the result shows who was merged with whom, and in which
-// order. Three bytes longer than its operands together.
-void bracket(Bytes lower, Bytes higher, Payload& out) {
-  ASSERT_TRUE(out.empty());
-  const Payload merged = payload("(" + text(lower) + "," + text(higher) + ")");
-  out.insert(out.end(), merged.begin(), merged.end());
+// Keeps the lower value, so that all messages have the same length, as those of gtopk nearly do.
+struct KeepLower : Bracket {
+  void combine(const std::string& lower, const std::string&, std::string& out) { out = lower; }
+};
+
+template <class Rule = Bracket>
+void merge(Transport& wire, std::string& value, std::size_t max_bytes, Rule&& rule = {}) {
+  ButterflyMerge<std::string>().run(wire, value, max_bytes, rule);
 }
 
 std::string leaf(int rank) { return std::to_string(rank); }
 
-// Neighbours are merged, level by level; of an odd number the last waits.
-std::string tree_shape(std::vector<std::string> values) {
+// Neighbours are combined, level by level; the last of an odd number waits.
+std::string pairwise(std::vector<std::string> values) {
   while (values.size() > 1) {
     std::vector<std::string> next;
     for (std::size_t i = 0; i < values.size(); i += 2) {
@@ -42,165 +57,154 @@ std::string tree_shape(std::vector<std::string> values) {
   return values[0];
 }
 
-// The first 2e ranks are merged in pairs, so that a power of two is left.
+// How many of the ranks are beyond a power of two.
+int extra_of(int size) {
+  return size - static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+}
+unsigned rounds_of(int size) {
+  return static_cast<unsigned>(std::bit_width(static_cast<unsigned>(size)) - 1);
+}
+
+// The first 2e ranks are combined in pairs, so that a power of two is left.
 std::string butterfly_shape(int size) {
-  const int extra = size - static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  const int extra = extra_of(size);
   std::vector<std::string> values;
   for (int r = 0; r < 2 * extra; r += 2) values.push_back("(" + leaf(r) + "," + leaf(r + 1) + ")");
   for (int r = 2 * extra; r < size; ++r) values.push_back(leaf(r));
-  return tree_shape(values);
-}
-
-std::string tree_shape(int size) {
-  std::vector<std::string> values;
-  values.reserve(static_cast<std::size_t>(size));
-  for (int r = 0; r < size; ++r) values.push_back(leaf(r));
-  return tree_shape(values);
+  return pairwise(values);
 }
 
 class MergeGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(All, MergeGroups, testing::ValuesIn(test::kGroupSizes));
 
-TEST_P(MergeGroups, ButterflyMergesNeighbouringRangesInOrder) {
+TEST_P(MergeGroups, CombineNeighbouringRangesInOrder) {
   const std::string expected = butterfly_shape(GetParam());
   test::on_ranks(GetParam(), [&](Transport& wire) {
-    Payload value = payload(leaf(wire.rank()));
-    merge_butterfly(wire, value, expected.size(), bracket);
-    EXPECT_EQ(text(value), expected);
+    ButterflyMerge<std::string> merge;
+    Bracket rule;
+    for (int turn = 0; turn < 2; ++turn) {  // the memory of the first call must not matter
+      std::string value = leaf(wire.rank());
+      merge.run(wire, value, expected.size(), rule);
+      EXPECT_EQ(value, expected);
+    }
   });
 }
 
-TEST_P(MergeGroups, TreeMergesNeighbouringRangesInOrder) {
-  const std::string expected = tree_shape(GetParam());
-  test::on_ranks(GetParam(), [&](Transport& wire) {
-    Payload value = payload(leaf(wire.rank()));
-    merge_tree(wire, value, expected.size(), bracket);
-    EXPECT_EQ(text(value), expected);
-  });
-}
-
-// Values that keep their length, as those of gtopk nearly do.
-TEST_P(MergeGroups, SendTheBytesOfTheFormula) {
+// A value is encoded for each message that is sent, decoded for each that arrives, and not
+// otherwise.
+TEST_P(MergeGroups, SendTheBytesOfTheFormulaAndEncodeNothingElse) {
   constexpr std::size_t kBytes = 1000;
   const int size = GetParam();
-  const auto most = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
-  const auto log_most = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(most)));
-  const auto log_ceil = static_cast<unsigned>(std::bit_width(static_cast<unsigned>(size) - 1));
-  const Merge first = [](Bytes lower, Bytes, Payload& out) {
-    out.insert(out.end(), lower.begin(), lower.end());
-  };
-  std::atomic<std::uint64_t> tree_total{0};
   test::on_ranks(size, [&](Transport& wire) {
-    Payload value(kBytes, static_cast<std::byte>(wire.rank()));
-    const test::Sent butterfly(wire);
-    merge_butterfly(wire, value, kBytes, first);
-    EXPECT_EQ(value, Payload(kBytes, std::byte{0}));
-    const bool paired = wire.rank() < 2 * (size - most);
-    const unsigned sends = !paired ? log_most : wire.rank() % 2 != 0 ? 1 : log_most + 1;
-    EXPECT_EQ(butterfly.messages(), sends);
-    EXPECT_EQ(butterfly.bytes(), sends * kBytes);
-
-    const test::Sent tree(wire);
-    merge_tree(wire, value, kBytes, first);
-    if (wire.rank() == 0) {
-      EXPECT_EQ(tree.bytes(), log_ceil * kBytes);
-    }
-    EXPECT_EQ(tree.bytes(), tree.messages() * kBytes);
-    tree_total += tree.bytes();
+    std::string value(kBytes, static_cast<char>('0' + wire.rank()));
+    const test::Sent sent(wire);
+    const std::uint64_t received = wire.traffic().messages_received;
+    KeepLower rule;
+    merge(wire, value, kBytes, rule);
+    EXPECT_EQ(value, std::string(kBytes, '0'));
+    const bool paired = wire.rank() < 2 * extra_of(size);
+    const unsigned rounds = rounds_of(size);
+    const unsigned sends = !paired ? rounds : wire.rank() % 2 != 0 ? 1 : rounds + 1;
+    EXPECT_EQ(sent.messages(), sends);
+    EXPECT_EQ(sent.bytes(), sends * kBytes);
+    EXPECT_EQ(rule.encoded, sends);
+    EXPECT_EQ(rule.decoded, wire.traffic().messages_received - received);
   });
-  EXPECT_EQ(tree_total, 2 * static_cast<std::uint64_t>(size - 1) * kBytes);
 }
-
-using MergeCall = void (*)(Transport&, Payload&, std::size_t, const Merge&);
 
 TEST(Merge, RefusesAValueThatIsTooLongBeforeItIsSent) {
-  for (const MergeCall call : {merge_butterfly, merge_tree}) {
-    test::on_ranks(3, [&](Transport& wire) {
-      Payload value(11);
-      EXPECT_THROW(call(wire, value, 10, bracket), std::logic_error);
-      EXPECT_EQ(wire.traffic().messages_sent, 0u);
-    });
-  }
-}
-
-// The merge of ranks 0 and 1 is too long: rank 0 says so and dies, the others learn who did.
-TEST(Merge, RefusesAMergedValueThatIsTooLongBeforeItIsSentOn) {
-  for (const MergeCall call : {merge_butterfly, merge_tree}) {
-    std::atomic<int> refused{0}, lost{0};
-    EXPECT_THROW(test::on_ranks(3,
-                                [&](Transport& wire) {
-                                  Payload value = payload("x");
-                                  try {
-                                    call(wire, value, 4, bracket);
-                                  } catch (const std::logic_error&) {
-                                    EXPECT_EQ(wire.rank(), 0);
-                                    EXPECT_EQ(wire.traffic().messages_sent, 0u);
-                                    ++refused;
-                                    throw;
-                                  } catch (const TransportError& error) {
-                                    EXPECT_EQ(error.peer(), 0) << error.what();
-                                    ++lost;
-                                  }
-                                }),
-                 std::logic_error);
-    EXPECT_EQ(refused, 1);
-    EXPECT_EQ(lost, 2);
-  }
-}
-
-// What a merge throws comes out, and nothing is left posted that could write to dead memory.
-TEST(Merge, PassesOnWhatTheMergeThrows) {
-  test::on_ranks(1, [](Transport& wire) {
-    Payload value = payload("alone");
-    merge_butterfly(wire, value, 5,
-                    [](Bytes, Bytes, Payload&) { throw WireError("never called"); });
-    EXPECT_EQ(text(value), "alone");
+  test::on_ranks(4, [&](Transport& wire) {
+    std::string value(11, 'x');
+    EXPECT_THROW(merge(wire, value, 10), std::logic_error);
+    EXPECT_EQ(wire.traffic().messages_sent, 0u);
   });
-  EXPECT_THROW(test::on_ranks(4,
-                              [](Transport& wire) {
-                                Payload value = payload("x");
-                                merge_butterfly(wire, value, 100, [](Bytes, Bytes, Payload&) {
-                                  throw WireError("a damaged value");
-                                });
-                              }),
-               Error);
 }
 
-// The result of rank 0 reaches rank 3 by way of rank 2, which looks at it first.
-TEST(Merge, AResultIsCheckedBeforeItIsPassedOn) {
-  std::atomic<int> refused{0};
-  const Merge merge(bracket, [](Bytes) { throw WireError("a damaged value"); });
+// The merge of ranks 0 and 1 is too long: rank 0 says so and fails, the others report rank 0.
+TEST(Merge, RefusesAMergedValueThatIsTooLongBeforeItIsSentOn) {
+  std::atomic<int> refused{0}, lost{0};
   const auto worker = [&](Transport& wire) {
-    Payload value = payload("x");
+    std::string value = "x";
     try {
-      merge_tree(wire, value, 100, merge);
+      merge(wire, value, 4);
+    } catch (const std::logic_error&) {
+      EXPECT_EQ(wire.rank(), 0);
+      EXPECT_EQ(wire.traffic().messages_sent, 0u);
+      ++refused;
+      throw;
+    } catch (const TransportError& error) {
+      EXPECT_EQ(error.peer(), 0) << error.what();
+      ++lost;
+    }
+  };
+  EXPECT_THROW(test::on_ranks(3, worker), std::logic_error);
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(lost, 2);
+}
+
+struct Damaged : Bracket {
+  void decode(Bytes, std::string&) { throw WireError("a damaged value"); }
+};
+
+TEST(Merge, OfOneRankCallsNothing) {
+  test::on_ranks(1, [](Transport& wire) {
+    std::string value = "alone";
+    Damaged rule;
+    merge(wire, value, 5, rule);
+    EXPECT_EQ(value, "alone");
+    EXPECT_EQ(rule.encoded + rule.combined, 0u);
+  });
+}
+
+// No operation is left posted that could write to memory that is gone.
+TEST(Merge, PassesOnWhatTheRuleThrows) {
+  const auto worker = [](Transport& wire) {
+    std::string value = "x";
+    merge(wire, value, 100, Damaged());
+  };
+  EXPECT_THROW(test::on_ranks(4, worker), Error);
+}
+
+// Rank 1 of three does not merge: it decodes the result that it receives.
+struct DamagedResult : Bracket {
+  explicit DamagedResult(int rank) : at(rank) {}
+  void decode(Bytes in, std::string& out) {
+    if (at == 1) throw WireError("a damaged value");
+    Bracket::decode(in, out);
+  }
+  int at;
+};
+
+TEST(Merge, ADamagedResultIsReportedWithTheRankThatSentIt) {
+  std::atomic<int> refused{0};
+  const auto worker = [&](Transport& wire) {
+    std::string value = "x";
+    try {
+      merge(wire, value, 100, DamagedResult(wire.rank()));
     } catch (const WireError& error) {
-      EXPECT_TRUE(test::has(error.what(), "rank 0 (")) << wire.rank();
-      EXPECT_NE(wire.rank(), 3);
+      EXPECT_TRUE(test::has(error.what(), "rank 1: rank 0 ("));
       ++refused;
       throw;
     }
   };
-  EXPECT_THROW(test::on_ranks(4, worker), Error);
-  EXPECT_GT(refused, 0);
+  EXPECT_THROW(test::on_ranks(3, worker), Error);
+  EXPECT_EQ(refused, 1);
 }
 
 TEST(Merge, AValueThatIsTooLongForItsReceiverIsRefusedByName) {
   std::atomic<int> refused{0};
-  EXPECT_THROW(
-      test::on_ranks(2,
-                     [&](Transport& wire) {
-                       Payload value(wire.rank() == 0 ? 10 : 200);
-                       try {
-                         merge_butterfly(wire, value, wire.rank() == 0 ? 100 : 300, bracket);
-                       } catch (const WireError& error) {
-                         EXPECT_EQ(wire.rank(), 0);
-                         EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos);
-                         ++refused;
-                         throw;
-                       }
-                     }),
-      Error);
+  const auto worker = [&](Transport& wire) {
+    std::string value(wire.rank() == 0 ? 10 : 200, 'x');
+    try {
+      merge(wire, value, wire.rank() == 0 ? 100 : 300);
+    } catch (const WireError& error) {
+      EXPECT_EQ(wire.rank(), 0);
+      EXPECT_TRUE(test::has(error.what(), "rank 1"));
+      ++refused;
+      throw;
+    }
+  };
+  EXPECT_THROW(test::on_ranks(2, worker), Error);
   EXPECT_EQ(refused, 1);
 }
 

@@ -47,27 +47,27 @@ class Pipeline {
  private:
   void post_receive(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.meeting.from == kNobody) return;
-    const MutBytes into = hop.meeting.arrival == Arrival::store ? hop.in : slot(i, hop.in.size());
-    receives_[i % window_] = wire_.post_recv(hop.meeting.from, tag_, into, Fit::exact);
+    if (hop.peering.from == kNobody) return;
+    const MutBytes into = hop.peering.arrival == Arrival::store ? hop.in : slot(i, hop.in.size());
+    receives_[i % window_] = wire_.post_recv(hop.peering.from, tag_, into, Fit::exact);
   }
   void post_send(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.meeting.to == kNobody) return;
-    sends_[i % window_] = wire_.post_send(hop.meeting.to, tag_, hop.out);
+    if (hop.peering.to == kNobody) return;
+    sends_[i % window_] = wire_.post_send(hop.peering.to, tag_, hop.out);
   }
   void finish_receive(std::size_t i) {
-    if (schedule_.hop(i).meeting.from != kNobody) wire_.wait(receives_[i % window_]);
+    if (schedule_.hop(i).peering.from != kNobody) wire_.wait(receives_[i % window_]);
   }
   void finish_send(std::size_t i) {
-    if (schedule_.hop(i).meeting.to != kNobody) wire_.wait(sends_[i % window_]);
+    if (schedule_.hop(i).peering.to != kNobody) wire_.wait(sends_[i % window_]);
   }
   void take_in(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.meeting.from == kNobody || hop.meeting.arrival == Arrival::store) return;
+    if (hop.peering.from == kNobody || hop.peering.arrival == Arrival::store) return;
     const std::byte* arrived = slot(i, hop.in.size()).data();
     std::byte* own = hop.in.data();
-    const bool first = hop.meeting.arrival == Arrival::lower;
+    const bool first = hop.peering.arrival == Arrival::lower;
     reduction_.combine(first ? arrived : own, first ? own : arrived, own,
                        hop.in.size() / reduction_.element_bytes);
     const Share& last = schedule_.completes;
@@ -75,7 +75,7 @@ class Pipeline {
   }
   void look_at(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.meeting.from != kNobody && hop.meeting.arrival == Arrival::store) {
+    if (hop.peering.from != kNobody && hop.peering.arrival == Arrival::store) {
       finish_->arrived(hop.in);
     }
   }

@@ -1,5 +1,5 @@
-// The one loop behind ring, doubling and chain: messages of known sizes in a fixed order, several
-// of them in flight, so that the wire carries the next while a rank works on the last.
+// The loop of ring, doubling and chain: messages of known sizes in a fixed order, with several of
+// them in flight, so that the next ones are on their way while a rank works on one.
 #pragma once
 
 #include "collective/butterfly.h"
@@ -8,11 +8,11 @@
 
 namespace thinwire::collective {
 
-// What a rank does with message number i: it may send one, receive one, both or neither.
+// What a rank does in step i: it may send a message, receive one, both or neither.
 struct Hop {
-  Meeting meeting;
+  Peering peering;
   Bytes out;
-  MutBytes in;  // where what arrives belongs, or what it is combined with, in place
+  MutBytes in;  // the memory that the received data replaces, or is combined with
 };
 
 // Message i of one rank meets message i of its peers: all ranks number them alike.
@@ -31,12 +31,15 @@ class Schedule {
   Share completes;          // the messages whose combination is final; what is stored always is
 };
 
-// Sees each piece of the result once, while it is in the cache and the wire is busy with others.
+// Is called once for each piece of the result, while it is in the cache and others are on their
+// way.
 class Finish {
  public:
   virtual ~Finish() = default;
-  virtual void combined(MutBytes piece) = 0;  // by this rank; it is sent on as it is left
-  virtual void arrived(Bytes piece) = 0;      // from the rank that combined it
+  // This rank has combined the piece. It may be changed before it is sent on.
+  virtual void combined(MutBytes piece) = 0;
+  // The piece has arrived from the rank that combined it.
+  virtual void arrived(Bytes piece) = 0;
 };
 
 void run_pipeline(Transport& wire, Tag tag, const Schedule& schedule, const Reduction& reduction,

@@ -1,4 +1,4 @@
-// An element type and an operation on it, erased, so that each algorithm exists once.
+// An element type and an operation on it, with the type erased, so that each algorithm exists once.
 #pragma once
 
 #include <algorithm>

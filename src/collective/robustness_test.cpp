@@ -12,6 +12,22 @@
 namespace thinwire::collective {
 namespace {
 
+// A merge whose values grow by ten bytes each time, up to 5910.
+struct Longer {
+  void encode(const Payload& value, Payload& out) {
+    out.insert(out.end(), value.begin(), value.end());
+  }
+  void decode(Bytes in, Payload& out) {
+    out.reserve(6000);
+    out.assign(in.begin(), in.end());
+  }
+  void combine(const Payload& lower, const Payload& higher, Payload& out) {
+    out.reserve(6000);
+    out = lower;
+    if (out.size() < 5900) out.insert(out.end(), higher.begin(), higher.begin() + 10);
+  }
+};
+
 class EachCollective : public testing::TestWithParam<laws::CollectiveLaw> {};
 INSTANTIATE_TEST_SUITE_P(All, EachCollective,
                          testing::ValuesIn(laws::collectives().begin(), laws::collectives().end()),
@@ -142,11 +158,8 @@ TEST(Mismatch, DifferentCollectivesDoNotMeet) {
       },
       [](Transport& wire) {
         Payload value(16);
-        merge_butterfly(wire, value, 16, [](Bytes, Bytes, Payload&) {});
-      },
-      [](Transport& wire) {
-        Payload value(16);
-        merge_tree(wire, value, 16, [](Bytes, Bytes, Payload&) {});
+        Longer rule;
+        ButterflyMerge<Payload>().run(wire, value, 16, rule);
       },
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -190,10 +203,9 @@ struct Calls {
     broadcast(wire, data, wire.size() - 1);
     broadcast(wire, MutBytes(data).first(100));
     barrier(wire);
-    for (const auto call : {merge_butterfly, merge_tree}) {
-      value.assign(5000, std::byte{1});
-      call(wire, value, 6000, longer);
-    }
+    value.reserve(6000);
+    value.assign(5000, std::byte{1});
+    merge.run(wire, value, 6000, longer);
   }
 
   std::vector<float> floats;
@@ -201,10 +213,8 @@ struct Calls {
   Payload pieces, all;
   std::vector<std::uint64_t> lengths;
   Payload data, value;
-  Merge longer = [](Bytes lower, Bytes higher, Payload& out) {
-    out.insert(out.end(), lower.begin(), lower.end());
-    if (out.size() < 5900) out.insert(out.end(), higher.begin(), higher.begin() + 10);
-  };
+  ButterflyMerge<Payload> merge;
+  Longer longer;
 };
 
 TEST(Allocations, NoneFromTheSecondCallOn) {

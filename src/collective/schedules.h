@@ -1,4 +1,4 @@
-// How the ring and the doubling deal out their messages.
+// Which messages the ring and the doubling send in which order.
 #pragma once
 
 #include "collective/cost.h"
@@ -6,7 +6,7 @@
 
 namespace thinwire::collective {
 
-// Elements as bytes.
+// A vector of elements as bytes.
 struct Elements {
   MutBytes bytes;
   std::size_t element_bytes;
@@ -17,8 +17,8 @@ struct Elements {
   }
 };
 
-// Share s starts on rank s + 1 and travels upwards around the ring; each rank adds its own until it
-// arrives, complete, on rank s. In P - 1 further steps it travels on, unchanged.
+// Share s starts on rank s + 1 and moves to the next higher rank in each step. Each rank adds its
+// own data, until the share is complete on rank s. In P - 1 further steps it moves on unchanged.
 class RingSchedule final : public Schedule {
  public:
   enum class Part { reduce_scatter, allreduce };
@@ -68,8 +68,7 @@ class DoublingSchedule final : public Schedule {
     const auto rounds = static_cast<std::size_t>(butterfly_.rounds());
     messages = rounds * chunks_;
     depends = chunks_;
-    // An odd rank that was folded away gives its data in the first round and gets the result in the
-    // last.
+    // The odd rank of a pair sends its data in the first round and receives the result in the last.
     overwrites = butterfly_.folds() ? (rounds - 1) * chunks_ : messages;
     longest = (data.count() + chunks_ - 1) / chunks_ * data.element_bytes;
     const std::size_t last = rounds - (butterfly_.folds() ? 2 : 1);
@@ -80,7 +79,7 @@ class DoublingSchedule final : public Schedule {
     const auto chunk = static_cast<int>(message % chunks_);
     const Share part = share_of(data_.count(), chunk, static_cast<int>(chunks_));
     const MutBytes piece = data_.part(part.begin, part.size());
-    return {butterfly_.meeting(static_cast<int>(message / chunks_)), piece, piece};
+    return {butterfly_.peering(static_cast<int>(message / chunks_)), piece, piece};
   }
 
  private:

@@ -10,8 +10,7 @@ enum class Stream : std::uint32_t {
   broadcast,
   allgather,
   allgather_lengths,
-  merge_butterfly,
-  merge_tree,
+  merge,
   two_hop,              // narrow; + 1: wide
   ring = 0x40,          // + Reduction::number
   doubling = 0x60,      // + Reduction::number

@@ -10,8 +10,9 @@ Tag wide_tag() { return tag_of(Stream::two_hop, 1); }
 
 }  // namespace
 
-// While piece p is on its way, p + 1 is being encoded; its sums return while p - 1 is decoded. No
-// deadlock: all receives are posted first, and a rank waits for piece p only after it has sent it.
+// While piece p is on its way, p + 1 is encoded; its sums return while p - 1 is decoded. There is
+// no deadlock: all receives are posted first, and a rank waits for piece p only after it has sent
+// it.
 void TwoHopExchange::run(Transport& wire, std::size_t pieces, TwoHop& data) {
   wire_ = &wire;
   data_ = &data;
@@ -36,7 +37,7 @@ void TwoHopExchange::lay_out(Transport& wire, std::size_t pieces, const TwoHop& 
   returns_.reserve(count);
   std::size_t used = 0;
   const auto place = [&](Messages& messages, std::size_t piece, int rank, std::size_t bytes) {
-    // The memory has no address yet: two passes.
+    // The first pass only counts the bytes, if the memory is too small.
     if (used + bytes <= memory_.size()) {
       at(messages, piece, rank).bytes = MutBytes(memory_).subspan(used, bytes);
     }

@@ -18,8 +18,8 @@ namespace {
 using Indices = std::span<const std::uint32_t>;
 
 constexpr std::uint32_t kMagic = 0x53505754;  // "TWPS"
-constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kHeaderBytes = 56;
+constexpr std::uint8_t kVersion = 2;
+constexpr std::size_t kHeaderBytes = 48;
 constexpr std::size_t kWord = rice::kWordBytes;
 constexpr std::uint64_t kMaxNumel = std::uint64_t{1} << 32;
 
@@ -27,10 +27,8 @@ struct Header {
   ShardForm form = ShardForm::rice;
   ShardAddress address;
   std::uint64_t entries = 0;
-  std::uint32_t proposals = 0;
-  std::uint32_t index_words = 0;     // of the Rice codes of entries
-  std::uint32_t proposal_words = 0;  // of the Rice codes of proposals
-  std::uint32_t known = 0;           // indices that both sides know
+  std::uint32_t index_words = 0;  // length of the Rice codes
+  std::uint32_t known = 0;        // how many indices both sides know
 };
 
 constexpr std::uint64_t bit_words(std::uint64_t bits) { return (bits + 63) / 64; }
@@ -43,8 +41,7 @@ std::uint64_t bitmap_words(const Header& header) {
 std::uint64_t message_bytes(const Header& header) {
   const std::uint64_t values =
       header.form == ShardForm::dense ? header.address.numel : header.entries;
-  return kHeaderBytes +
-         kWord * (bitmap_words(header) + header.index_words + header.proposal_words) +
+  return kHeaderBytes + kWord * (bitmap_words(header) + header.index_words) +
          values * value_bytes(header.address.values);
 }
 
@@ -53,7 +50,7 @@ bool test_bit(const std::byte* bits, std::size_t i) {
 }
 void set_bit(std::byte* bits, std::size_t i) { bits[i / 8] |= static_cast<std::byte>(1 << i % 8); }
 
-// Calls visit(i, among known, where there) for every index.
+// Calls visit(index, whether it is in `known`, its place there) for every index.
 template <class Visit>
 void find_known(Indices indices, Indices known, Visit visit) {
   std::size_t at = 0;
@@ -80,19 +77,17 @@ template <class... Parts>
 
 // --- Writing.
 
-// The shortest header of the four. `others` are the entries' indices that are not known.
-Header choose(const ShardContents& contents, const ShardAddress& address, Indices known,
-              Indices others) {
+// Returns the header of the shortest of the four forms. `others` are the indices that are not in
+// `known`.
+Header choose(const Sparse& entries, const ShardAddress& address, Indices known, Indices others) {
   std::array<Header, kShardForms> candidates;
   for (std::size_t form = 0; form < kShardForms; ++form) {
     Header& header = candidates[form];
     header.form = static_cast<ShardForm>(form);
     header.address = address;
-    header.entries = contents.entries.size();
-    header.proposals = static_cast<std::uint32_t>(contents.proposals.size());
-    header.proposal_words = rice_words(contents.proposals, address.numel);
+    header.entries = entries.size();
     if (header.form == ShardForm::rice) {
-      header.index_words = rice_words(contents.entries.indices, address.numel);
+      header.index_words = rice_words(entries.indices, address.numel);
     } else if (header.form == ShardForm::relative) {
       header.index_words = rice_words(others, address.numel);
       header.known = static_cast<std::uint32_t>(known.size());
@@ -104,7 +99,7 @@ Header choose(const ShardContents& contents, const ShardAddress& address, Indice
 void put_header(const Header& header, Payload& out) {
   base::ByteWriter writer(out);
   writer.put(kMagic);
-  writer.put(std::uint32_t{0});  // the checksum, once there is something to sum
+  writer.put(std::uint32_t{0});  // the checksum, which write_checksum fills in at the end
   writer.put(kVersion);
   writer.put(static_cast<std::uint8_t>(header.form));
   writer.put(static_cast<std::uint8_t>(header.address.values));
@@ -113,9 +108,7 @@ void put_header(const Header& header, Payload& out) {
   writer.put(header.address.step);
   writer.put<std::uint64_t>(header.address.numel);
   writer.put(header.entries);
-  writer.put(header.proposals);
   writer.put(header.index_words);
-  writer.put(header.proposal_words);
   writer.put(header.known);
 }
 
@@ -132,7 +125,8 @@ std::byte* put_bitmap(Indices indices, Indices known, const Header& header, std:
   return body + bytes;
 }
 
-// Leaves scratch behind the stream, which what follows writes over.
+// Writes the Rice codes and returns where they end. One word of scratch behind them is overwritten
+// by the values.
 std::byte* put_rice(Indices indices, std::uint64_t numel, std::uint32_t words, std::byte* body) {
   rice::encode(indices, rice::parameter(numel, indices.size()), body);
   return body + words * kWord;
@@ -153,13 +147,14 @@ void put_values(const Sparse& entries, const Header& header, std::byte* body) {
 
 // --- Reading.
 
-// Everything that the first bytes alone tell.
+// Reads the header and checks all that can be checked without knowing what the receiver expects.
 Header get_header(Bytes in) {
   base::ByteReader reader(in, "message of a shard");
-  if (reader.get<std::uint32_t>() != kMagic) refuse("does not begin with its magic number");
+  if (reader.get<std::uint32_t>() != kMagic) refuse("it does not begin with its magic number");
   const auto sum = reader.get<std::uint32_t>();
   if (const int version = reader.get<std::uint8_t>(); version != kVersion) {
-    refuse("of version {}, not {}: run the same version everywhere", version, kVersion);
+    refuse("version {} is not known ({} is); run the same version of thinwire on all ranks",
+           version, kVersion);
   }
   Header header;
   header.form = static_cast<ShardForm>(reader.get<std::uint8_t>());
@@ -169,42 +164,45 @@ Header get_header(Bytes in) {
   header.address.step = reader.get<std::uint64_t>();
   header.address.numel = reader.get<std::uint64_t>();
   header.entries = reader.get<std::uint64_t>();
-  header.proposals = reader.get<std::uint32_t>();
   header.index_words = reader.get<std::uint32_t>();
-  header.proposal_words = reader.get<std::uint32_t>();
   header.known = reader.get<std::uint32_t>();
   if (header.form > ShardForm::dense || header.address.values > ValueCoding::fp32 ||
-      header.address.numel > kMaxNumel || header.entries > header.address.numel ||
-      header.proposals > header.address.numel) {
-    refuse("its header is damaged");
+      header.address.numel > kMaxNumel || header.entries > header.address.numel) {
+    refuse("its header is damaged (form {}, values {}, {} of {} entries)",
+           static_cast<int>(header.form), static_cast<int>(header.address.values), header.entries,
+           header.address.numel);
   }
   if (in.size() != message_bytes(header)) {
-    refuse("{} bytes long, its header says {}", in.size(), message_bytes(header));
+    refuse("it is {} bytes long, but its header says {}", in.size(), message_bytes(header));
   }
-  if (sum != checksum(in)) refuse("damaged on the way: its checksum is wrong");
+  if (sum != checksum(in)) refuse("its checksum is wrong; it was damaged on the way");
   return header;
 }
 
-// Is it the message that this receiver waits for?
-void check_header(const Header& header, const ShardAddress& expected, const ShardLimits& limits,
+// Checks that this is the message that the receiver waits for.
+void check_header(const Header& header, const ShardAddress& expected, std::size_t max_entries,
                   Indices known) {
   const ShardAddress& is = header.address;
-  if (is.kind != expected.kind) refuse("a push instead of an aggregate, or the other way round");
-  if (is.step != expected.step) refuse("of step {}, not {}", is.step, expected.step);
-  if (is.shard != expected.shard) refuse("of shard {}, not {}", is.shard, expected.shard);
+  if (is.kind != expected.kind) refuse("it is a push instead of an aggregate, or the reverse");
+  if (is.step != expected.step) refuse("it is of step {}, not {}", is.step, expected.step);
+  if (is.shard != expected.shard) refuse("it is of shard {}, not {}", is.shard, expected.shard);
   if (is.numel != expected.numel) {
-    refuse("of a shard of {} elements, not {}", is.numel, expected.numel);
+    refuse("it is of a shard of {} elements, not {}", is.numel, expected.numel);
   }
-  if (is.values != expected.values) refuse("in another format than was agreed");
-  if (header.entries > limits.entries || header.proposals > limits.proposals) {
-    refuse("{} entries and {} proposals, at most {} and {} were agreed", header.entries,
-           header.proposals, limits.entries, limits.proposals);
+  if (is.values != expected.values) {
+    refuse("its values have another format ({}) than agreed ({})", static_cast<int>(is.values),
+           static_cast<int>(expected.values));
+  }
+  if (header.entries > max_entries) {
+    refuse("it has {} entries, at most {} were agreed", header.entries, max_entries);
   }
   if (header.known != (header.form == ShardForm::relative ? known.size() : 0)) {
-    refuse("relative to {} indices, {} are known here", header.known, known.size());
+    refuse("it is relative to {} indices, but {} are known here", header.known, known.size());
   }
   const bool has_gaps = header.form == ShardForm::rice || header.form == ShardForm::relative;
-  if (!has_gaps && header.index_words != 0) refuse("gaps between indices that it does not need");
+  if (!has_gaps && header.index_words != 0) {
+    refuse("it has {} words of indices, which its form does not need", header.index_words);
+  }
 }
 
 void get_rice(Bytes stream, std::uint64_t numel, std::size_t count,
@@ -215,7 +213,7 @@ void get_rice(Bytes stream, std::uint64_t numel, std::size_t count,
   rice::decode(stream, r, out);
 }
 
-// Ones among the bits; none may stand behind the last.
+// Returns how many of the bits are set. Throws WireError if one behind the last is set.
 std::size_t count_bits(Bytes words, std::size_t bits) {
   std::size_t ones = 0;
   for (const std::byte each : words) {
@@ -227,9 +225,9 @@ std::size_t count_bits(Bytes words, std::size_t bits) {
   return ones;
 }
 
-// Where the parts of a message are.
+// The parts of a message, which lie one behind the other.
 struct Body {
-  Bytes bitmap, gaps, proposals, values;
+  Bytes bitmap, gaps, values;
 
   Body(Bytes in, const Header& header) {
     in = in.subspan(kHeaderBytes);
@@ -240,17 +238,16 @@ struct Body {
     };
     bitmap = take(bitmap_words(header) * kWord);
     gaps = take(header.index_words * kWord);
-    proposals = take(header.proposal_words * kWord);
     values = in;
   }
 };
 
-// Entries that the bitmap tells.
+// Returns how many entries the bitmap describes.
 std::size_t check_bitmap(Bytes bitmap, const Header& header) {
   const std::size_t bits = header.form == ShardForm::bitmap ? header.address.numel : header.known;
   const std::size_t ones = bitmap.empty() ? 0 : count_bits(bitmap, bits);
   if (ones > header.entries || (header.form == ShardForm::bitmap && ones != header.entries)) {
-    refuse("{} bits are set for {} entries", ones, header.entries);
+    refuse("{} bits of its bitmap are set for {} entries", ones, header.entries);
   }
   return ones;
 }
@@ -262,11 +259,11 @@ void check_values(Bytes values, const Header& header) {
     present += load_value(header.address.values, values.data(), i) != 0;
   }
   if (present != header.entries) {
-    refuse("{} values that are not 0, its header says {}", present, header.entries);
+    refuse("it has {} values that are not 0, but its header says {}", present, header.entries);
   }
 }
 
-// Of a message that was checked. `others`: the indices that its gaps tell.
+// Reads the entries of a message that was checked. `others` are the indices that its gaps encode.
 void get_entries(const Header& header, const Body& body, Indices known, Indices others,
                  Sparse& out) {
   out.clear();
@@ -302,14 +299,11 @@ void get_entries(const Header& header, const Body& body, Indices known, Indices 
 
 }  // namespace
 
-std::size_t shard_max_bytes(const ShardAddress& address, const ShardLimits& limits) {
+std::size_t shard_max_bytes(const ShardAddress& address, std::size_t max_entries) {
   const std::uint64_t numel = address.numel;
-  const auto most = [numel](std::size_t count) { return std::min<std::uint64_t>(count, numel); };
   Header header;
   header.address = address;
-  header.entries = most(limits.entries);
-  header.proposal_words =
-      static_cast<std::uint32_t>(rice::max_words(numel, most(limits.proposals)));
+  header.entries = std::min<std::uint64_t>(max_entries, numel);
   std::uint64_t shortest = UINT64_MAX;
   for (const ShardForm form : {ShardForm::rice, ShardForm::bitmap, ShardForm::dense}) {
     header.form = form;
@@ -321,54 +315,50 @@ std::size_t shard_max_bytes(const ShardAddress& address, const ShardLimits& limi
   return shortest;
 }
 
-ShardForm ShardCodec::encode(const ShardContents& contents, const ShardAddress& address,
-                             Indices known, Payload& out) {
-  const Sparse& entries = contents.entries;
+ShardForm ShardCodec::encode(const Sparse& entries, const ShardAddress& address, Indices known,
+                             Payload& out) {
   if (address.numel > kMaxNumel || entries.values.size() != entries.size() ||
-      !increase(entries.indices, address.numel) || !increase(contents.proposals, address.numel)) {
-    throw std::invalid_argument("ShardCodec: the entries are not a sparse vector of the shard");
+      !increase(entries.indices, address.numel)) {
+    throw std::invalid_argument(fmt::format(
+        "ShardCodec: the entries are not a sparse vector of {} elements", address.numel));
   }
   others_.clear();
   others_.reserve(entries.size());
   find_known(entries.indices, known, [&](std::uint32_t index, bool is_known, std::size_t) {
     if (!is_known) others_.push_back(index);
   });
-  const Header header = choose(contents, address, known, others_);
+  const Header header = choose(entries, address, known, others_);
   const std::size_t begin = out.size();
   const std::size_t end = begin + message_bytes(header);
   put_header(header, out);
-  out.resize(end + kWord);  // the scratch of rice::encode
+  out.resize(end + kWord);  // rice::encode needs a word of scratch behind its stream
   std::byte* body = out.data() + begin + kHeaderBytes;
   body = put_bitmap(entries.indices, known, header, body);
   if (header.form == ShardForm::rice) others_ = entries.indices;
   if (header.index_words == 0) others_.clear();
   body = put_rice(others_, address.numel, header.index_words, body);
-  body = put_rice(contents.proposals, address.numel, header.proposal_words, body);
   put_values(entries, header, body);
   out.resize(end);
   write_checksum(MutBytes(out).subspan(begin));
   return header.form;
 }
 
-void ShardCodec::decode(Bytes in, const ShardAddress& address, const ShardLimits& limits,
-                        Indices known, ShardContents& out) {
+void ShardCodec::decode(Bytes in, const ShardAddress& address, std::size_t max_entries,
+                        Indices known, Sparse& out) {
   const Header header = get_header(in);
-  check_header(header, address, limits, known);
+  check_header(header, address, max_entries, known);
   const Body body(in, header);
   check_values(body.values, header);
   const std::size_t ones = check_bitmap(body.bitmap, header);
   const bool has_gaps = header.form == ShardForm::rice || header.form == ShardForm::relative;
-  others_.reserve(std::min(limits.entries, address.numel));
+  others_.reserve(std::min(max_entries, address.numel));
   get_rice(body.gaps, address.numel, has_gaps ? header.entries - ones : 0, others_);
   find_known(others_, ones > 0 ? known : Indices(),
              [](std::uint32_t index, bool is_known, std::size_t) {
-               if (is_known) refuse("index {} is among those that it is relative to", index);
+               if (is_known) refuse("index {} is in its gaps and in its bitmap", index);
              });
-  rice::check(body.proposals, rice::parameter(address.numel, header.proposals), header.proposals,
-              address.numel);
-  // Nothing is wrong with it.
-  get_rice(body.proposals, address.numel, header.proposals, out.proposals);
-  get_entries(header, body, known, others_, out.entries);
+  // All checks have passed.
+  get_entries(header, body, known, others_, out);
 }
 
 }  // namespace thinwire::message

@@ -1,6 +1,6 @@
-// What passes between workers and the server of a shard, a range of the vector: some of its
-// entries, and a list of indices that the sender proposes for the next step. Each message has the
-// shortest of four forms. docs/wire-format.md specifies every bit.
+// The messages between workers and the server of a shard, which is a range of the vector: each
+// holds some entries of the shard, in the shortest of four forms. docs/wire-format.md specifies
+// every bit.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace thinwire::message {
 
-// How a message tells which elements its values belong to.
+// How a message says which elements its values belong to.
 enum class ShardForm : std::uint8_t {
   rice,      // gaps between indices
   bitmap,    // one bit per element of the shard
-  relative,  // one bit per index that both sides know, and gaps between the others
-  dense,     // not at all: every element has a value
+  relative,  // one bit per index that both sides know, and gaps between the other indices
+  dense,     // no indices: every element has a value
 };
 inline constexpr std::size_t kShardForms = 4;
 
 enum class ShardKind : std::uint8_t { push, aggregate };
 
-// What a message belongs to; a receiver refuses one that belongs elsewhere.
+// Says which shard and which step a message belongs to. A receiver refuses any other message.
 struct ShardAddress {
   ShardKind kind = ShardKind::push;
   std::uint32_t shard = 0;
@@ -31,34 +31,28 @@ struct ShardAddress {
   ValueCoding values = ValueCoding::bf16;
 };
 
-struct ShardContents {
-  Sparse entries;                        // no value is 0
-  std::vector<std::uint32_t> proposals;  // strictly increasing; usually none
-};
+// Returns an upper bound of the length of a message with up to `max_entries` entries.
+std::size_t shard_max_bytes(const ShardAddress& address, std::size_t max_entries);
 
-// Most of what a receiver accepts.
-struct ShardLimits {
-  std::size_t entries = 0, proposals = 0;
-};
-
-// No message within the limits is longer.
-std::size_t shard_max_bytes(const ShardAddress& address, const ShardLimits& limits);
-
-// Writes and reads messages. Used by one thread; keeps its scratch memory.
+// Writes and reads messages. It keeps its scratch memory between calls, and may be used by one
+// thread at a time.
 class ShardCodec {
  public:
-  // Appends a message and tells its form. `known` are indices, strictly increasing, that the
-  // receiver will decode with as well. Values must have gone through round_to_wire.
-  ShardForm encode(const ShardContents& contents, const ShardAddress& address,
+  // Appends a message to `out` and returns its form. No value may be 0, and the values must have
+  // gone through round_to_wire. `known` are indices, strictly increasing, that the receiver passes
+  // to decode as well. Throws std::invalid_argument if the entries are not a sparse vector of the
+  // shard.
+  ShardForm encode(const Sparse& entries, const ShardAddress& address,
                    std::span<const std::uint32_t> known, Payload& out);
 
-  // Checks everything before it writes to `out`. WireError, naming what is wrong, for bytes that
-  // are not a message of this address within the limits.
-  void decode(Bytes in, const ShardAddress& address, const ShardLimits& limits,
-              std::span<const std::uint32_t> known, ShardContents& out);
+  // Reads a message into `out`, after all checks. Throws WireError, which says what is wrong, and
+  // leaves `out` as it was, if `in` is not a message of this address with at most `max_entries`
+  // entries that was encoded with the same `known`.
+  void decode(Bytes in, const ShardAddress& address, std::size_t max_entries,
+              std::span<const std::uint32_t> known, Sparse& out);
 
  private:
-  std::vector<std::uint32_t> others_;  // indices of a message that are not among the known
+  std::vector<std::uint32_t> others_;  // the indices of a message that are not in `known`
 };
 
 }  // namespace thinwire::message

@@ -15,7 +15,7 @@
 namespace thinwire::message {
 namespace {
 
-constexpr ShardLimits kNoLimits{SIZE_MAX, SIZE_MAX};
+constexpr std::size_t kNoLimit = SIZE_MAX;
 
 // About `density` of the indices below numel.
 std::vector<std::uint32_t> random_indices(std::size_t numel, double density, std::uint64_t seed) {
@@ -29,11 +29,11 @@ std::vector<std::uint32_t> random_indices(std::size_t numel, double density, std
   return out;
 }
 
-ShardContents random_contents(std::size_t numel, double density, std::uint64_t seed) {
-  ShardContents out;
-  out.entries.indices = random_indices(numel, density, seed);
-  for (const std::uint32_t index : out.entries.indices) {
-    out.entries.values.push_back(static_cast<float>(index % 7) - 3.5f);  // exact in bf16
+Sparse random_entries(std::size_t numel, double density, std::uint64_t seed) {
+  Sparse out;
+  out.indices = random_indices(numel, density, seed);
+  for (const std::uint32_t index : out.indices) {
+    out.values.push_back(static_cast<float>(index % 7) - 3.5f);  // exact in bf16
   }
   return out;
 }
@@ -43,40 +43,39 @@ struct Encoded {
   Payload bytes;
 };
 
-Encoded encoded(const ShardContents& contents, const ShardAddress& address,
+Encoded encoded(const Sparse& entries, const ShardAddress& address,
                 std::span<const std::uint32_t> known = {}) {
   ShardCodec codec;
   Encoded out;
-  out.form = codec.encode(contents, address, known, out.bytes);
+  out.form = codec.encode(entries, address, known, out.bytes);
   return out;
 }
 
-ShardContents decoded(Bytes in, const ShardAddress& address,
-                      std::span<const std::uint32_t> known = {},
-                      const ShardLimits& limits = kNoLimits) {
+Sparse decoded(Bytes in, const ShardAddress& address, std::span<const std::uint32_t> known = {},
+               std::size_t max_entries = kNoLimit) {
   ShardCodec codec;
-  ShardContents out;
-  codec.decode(in, address, limits, known, out);
+  Sparse out;
+  codec.decode(in, address, max_entries, known, out);
   return out;
 }
 
 TEST(ShardMessage, TakesTheShortestOfFourForms) {
   const ShardAddress address{ShardKind::push, 3, 6400, 7, ValueCoding::bf16};
-  const auto few = random_contents(6400, 0.01, 1);
+  const auto few = random_entries(6400, 0.01, 1);
   EXPECT_EQ(encoded(few, address).form, ShardForm::rice);
-  EXPECT_EQ(encoded(random_contents(6400, 0.45, 1), address).form, ShardForm::bitmap);
-  EXPECT_EQ(encoded(random_contents(6400, 0.99, 1), address).form, ShardForm::dense);
-  EXPECT_EQ(encoded(few, address, few.entries.indices).form, ShardForm::relative);
+  EXPECT_EQ(encoded(random_entries(6400, 0.45, 1), address).form, ShardForm::bitmap);
+  EXPECT_EQ(encoded(random_entries(6400, 0.99, 1), address).form, ShardForm::dense);
+  EXPECT_EQ(encoded(few, address, few.indices).form, ShardForm::relative);
   EXPECT_EQ(encoded(few, address, random_indices(6400, 0.5, 2)).form, ShardForm::rice);
 }
 
 // Values and one bit each are all that is left of entries that both sides know.
 TEST(ShardMessage, RelativeToItsOwnIndicesIsValuesAlone) {
   const ShardAddress address{ShardKind::push, 0, 10'000, 7, ValueCoding::bf16};
-  const auto contents = random_contents(10'000, 0.01, 1);
-  const std::size_t count = contents.entries.size();
-  EXPECT_EQ(encoded(contents, address, contents.entries.indices).bytes.size(),
-            56 + (count + 63) / 64 * 8 + 2 * count);
+  const auto entries = random_entries(10'000, 0.01, 1);
+  const std::size_t count = entries.size();
+  EXPECT_EQ(encoded(entries, address, entries.indices).bytes.size(),
+            48 + (count + 63) / 64 * 8 + 2 * count);
 }
 
 RC_GTEST_PROP(ShardMessageProperty, ComesBackAsItWas, ()) {
@@ -88,21 +87,17 @@ RC_GTEST_PROP(ShardMessageProperty, ComesBackAsItWas, ()) {
   address.numel = *rc::gen::inRange<std::size_t>(0, 3000);
   const auto density = rc::gen::element(0.0, 0.003, 0.05, 0.3, 0.6, 1.0);
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
-  ShardContents contents = random_contents(address.numel, *density, seed);
-  contents.proposals = random_indices(address.numel, *density, seed + 1);
+  const Sparse entries = random_entries(address.numel, *density, seed);
   auto known = random_indices(address.numel, *density, *rc::gen::element(seed, seed + 2));
-  const Encoded message = encoded(contents, address, known);
-  const ShardLimits limits{contents.entries.size(), contents.proposals.size()};
-  const ShardContents back = decoded(message.bytes, address, known, limits);
-  RC_ASSERT(back.entries == contents.entries);
-  RC_ASSERT(back.proposals == contents.proposals);
-  RC_ASSERT(message.bytes.size() <= shard_max_bytes(address, limits));
+  const Encoded message = encoded(entries, address, known);
+  RC_ASSERT(decoded(message.bytes, address, known, entries.size()) == entries);
+  RC_ASSERT(message.bytes.size() <= shard_max_bytes(address, entries.size()));
 }
 
 TEST(ShardMessage, IsRefusedElsewhere) {
   const ShardAddress address{ShardKind::push, 3, 6400, 7, ValueCoding::bf16};
-  const auto contents = random_contents(6400, 0.02, 1);
-  const Payload bytes = encoded(contents, address).bytes;
+  const auto entries = random_entries(6400, 0.02, 1);
+  const Payload bytes = encoded(entries, address).bytes;
   const auto refusal = [&](auto change) {
     ShardAddress other = address;
     change(other);
@@ -114,9 +109,9 @@ TEST(ShardMessage, IsRefusedElsewhere) {
       test::has(refusal([](ShardAddress& a) { a.numel = 6401; }), "6400 elements, not 6401"));
   EXPECT_TRUE(test::has(refusal([](ShardAddress& a) { a.kind = ShardKind::aggregate; }), "a push"));
   EXPECT_TRUE(test::has(refusal([](ShardAddress& a) { a.values = ValueCoding::fp32; }), "format"));
-  EXPECT_THROW(decoded(bytes, address, {}, {5, 0}), WireError);
+  EXPECT_THROW(decoded(bytes, address, {}, 5), WireError);
   const auto known = random_indices(6400, 0.02, 1);
-  const Encoded relative = encoded(contents, address, known);
+  const Encoded relative = encoded(entries, address, known);
   ASSERT_EQ(relative.form, ShardForm::relative);
   EXPECT_THROW(decoded(relative.bytes, address, std::span(known).first(9)), WireError);
 }
@@ -128,9 +123,8 @@ TEST(ShardMessage, AnyBytesAreAMessageOrRefused) {
   const auto known = random_indices(300, 0.1, 5);
   int refused = 0, accepted = 0;
   for (const double density : {0.02, 0.1, 0.5, 1.0}) {
-    ShardContents contents = random_contents(300, density, 5);
-    contents.proposals = random_indices(300, 0.05, 9);
-    const Payload good = encoded(contents, address, known).bytes;
+    const Sparse entries = random_entries(300, density, 5);
+    const Payload good = encoded(entries, address, known).bytes;
     for (std::size_t length = 0; length < good.size(); ++length) {
       EXPECT_THROW(decoded(Bytes(good).first(length), address, known), WireError) << length;
     }
@@ -141,9 +135,9 @@ TEST(ShardMessage, AnyBytesAreAMessageOrRefused) {
       EXPECT_THROW(decoded(bad, address, known), WireError);
       write_checksum(bad);
       try {
-        const ShardContents got = decoded(bad, address, known);
+        const Sparse got = decoded(bad, address, known);
         ++accepted;
-        for (const std::uint32_t index : got.entries.indices) EXPECT_LT(index, 300u);
+        for (const std::uint32_t index : got.indices) EXPECT_LT(index, 300u);
       } catch (const WireError&) {
         ++refused;
       }
@@ -155,27 +149,27 @@ TEST(ShardMessage, AnyBytesAreAMessageOrRefused) {
 
 TEST(ShardMessage, RefusesEntriesThatAreNoSparseVector) {
   const ShardAddress address{ShardKind::push, 0, 10, 7, ValueCoding::fp32};
-  ShardContents contents;
-  contents.entries = {{4, 3}, {1, 2}};
-  EXPECT_THROW(encoded(contents, address), std::invalid_argument);
-  contents.entries = {{3, 10}, {1, 2}};
-  EXPECT_THROW(encoded(contents, address), std::invalid_argument);
-  contents.entries = {{3, 4}, {1}};
-  EXPECT_THROW(encoded(contents, address), std::invalid_argument);
+  Sparse entries;
+  entries = {{4, 3}, {1, 2}};
+  EXPECT_THROW(encoded(entries, address), std::invalid_argument);
+  entries = {{3, 10}, {1, 2}};
+  EXPECT_THROW(encoded(entries, address), std::invalid_argument);
+  entries = {{3, 4}, {1}};
+  EXPECT_THROW(encoded(entries, address), std::invalid_argument);
 }
 
 TEST(ShardMessage, AllocatesNothingTheSecondTime) {
   const ShardAddress address{ShardKind::push, 0, 5000, 7, ValueCoding::bf16};
-  const auto contents = random_contents(5000, 0.05, 1);
+  const auto entries = random_entries(5000, 0.05, 1);
   const auto known = random_indices(5000, 0.05, 1);
   ShardCodec codec;
-  ShardContents back;
+  Sparse back;
   Payload bytes;
   for (int i = 0; i < 2; ++i) {
     const std::uint64_t before = test::allocations();
     bytes.clear();
-    codec.encode(contents, address, known, bytes);
-    codec.decode(bytes, address, kNoLimits, known, back);
+    codec.encode(entries, address, known, bytes);
+    codec.decode(bytes, address, kNoLimit, known, back);
     EXPECT_TRUE(i == 0 || test::allocations() == before);
   }
 }

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numbers>
+#include <span>
 #include <stdexcept>
 
 #include "base/bytes.h"
@@ -23,10 +23,8 @@ constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 40;
 constexpr std::uint64_t kMaxNumel = std::uint64_t{1} << 32;
 
-// The numbers on the wire.
-enum class IndexForm : std::uint8_t { rice = 0, raw = 1, all = 2 };
-static_assert(static_cast<int>(IndexCoding::rice) == static_cast<int>(IndexForm::rice));
-static_assert(static_cast<int>(IndexCoding::raw) == static_cast<int>(IndexForm::raw));
+// The numbers on the wire. 1 meant indices of 32 bits each, which no sender writes any more.
+enum class IndexForm : std::uint8_t { rice = 0, all = 2 };
 static_assert(static_cast<int>(ValueCoding::bf16) == 0 && static_cast<int>(ValueCoding::fp32) == 1);
 
 struct Header {
@@ -39,9 +37,7 @@ struct Header {
   std::uint32_t index_words = 0;
 };
 
-std::uint64_t raw_words(std::uint64_t count) { return (count + 1) / 2; }
-
-// Of a message with these fields; nothing overflows below 2^32 elements.
+// Returns the length of a message with these fields. Nothing overflows up to 2^32 elements.
 std::uint64_t message_bytes(const Header& header) {
   const std::uint64_t values = header.form == IndexForm::all ? header.numel : header.count;
   return kHeaderBytes + std::uint64_t{header.index_words} * rice::kWordBytes +
@@ -51,51 +47,41 @@ std::uint64_t message_bytes(const Header& header) {
 void check_numel(std::size_t numel) {
   if (numel > kMaxNumel) {
     throw std::length_error(
-        fmt::format("sparse message: {} elements, at most 2^32 have indices", numel));
+        fmt::format("sparse message: the vector has too many elements ({}); at most 2^32", numel));
   }
 }
 
-std::uint32_t load_index(const std::byte* indices, std::size_t i) {
-  std::uint32_t index;
-  std::memcpy(&index, indices + i * sizeof index, sizeof index);
-  return index;
-}
-
-// Strictly, and below numel.
-bool increase(const std::byte* indices, std::size_t count, std::uint64_t numel) {
-  if (count == 0) return true;
-  std::uint32_t falls = 0;  // not a bool, and no early way out: so it becomes vector code
-  for (std::size_t i = 1; i < count; ++i) {
-    falls |= static_cast<std::uint32_t>(load_index(indices, i - 1) >= load_index(indices, i));
+// Returns whether the indices increase strictly and are below numel.
+bool increase(std::span<const std::uint32_t> indices, std::uint64_t numel) {
+  if (indices.empty()) return true;
+  std::uint32_t falls = 0;  // not a bool, and no early return: the loop becomes vector code
+  for (std::size_t i = 1; i < indices.size(); ++i) {
+    falls |= static_cast<std::uint32_t>(indices[i - 1] >= indices[i]);
   }
-  return falls == 0 && load_index(indices, count - 1) < numel;
+  return falls == 0 && indices.back() < numel;
 }
 
 void check_entries(const Sparse& entries, std::size_t numel) {
-  const auto* indices = reinterpret_cast<const std::byte*>(entries.indices.data());
-  if (entries.values.size() != entries.size() || !increase(indices, entries.size(), numel)) {
-    throw std::invalid_argument("encode_sparse: the entries are not a sparse vector of numel");
+  if (entries.values.size() != entries.size() || !increase(entries.indices, numel)) {
+    throw std::invalid_argument(
+        fmt::format("encode_sparse: the entries are not a sparse vector of {} elements", numel));
   }
 }
 
-// The value that the elements without entry have. -0 is not it, so that it survives.
+// Returns whether an element with this value needs no entry. -0 needs one, so that its sign is
+// kept.
 bool is_absent(float value) { return std::bit_cast<std::uint32_t>(value) == 0; }
 
 // --- Writing.
 
-Header describe(const Sparse& entries, const SparseFormat& format, const SparseAddress& address) {
+Header describe(const Sparse& entries, ValueCoding coding, const SparseAddress& address) {
   Header header;
-  header.form = static_cast<IndexForm>(format.index);
-  header.values = format.values;
+  header.values = coding;
   header.step = address.step;
   header.numel = address.numel;
   header.count = entries.size();
-  if (format.index == IndexCoding::rice) {
-    header.rice = static_cast<std::uint8_t>(rice::parameter(address.numel, entries.size()));
-    header.index_words = static_cast<std::uint32_t>(rice::words(entries.indices, header.rice));
-  } else {
-    header.index_words = static_cast<std::uint32_t>(raw_words(entries.size()));
-  }
+  header.rice = static_cast<std::uint8_t>(rice::parameter(address.numel, entries.size()));
+  header.index_words = static_cast<std::uint32_t>(rice::words(entries.indices, header.rice));
   Header dense = header;
   dense.form = IndexForm::all;
   dense.rice = 0;
@@ -108,7 +94,7 @@ Header describe(const Sparse& entries, const SparseFormat& format, const SparseA
 
 void put_header(const Header& header, base::ByteWriter& out) {
   out.put(kMagic);
-  out.put(std::uint32_t{0});  // the checksum, once there is something to sum
+  out.put(std::uint32_t{0});  // the checksum, which write_checksum fills in at the end
   out.put(kVersion);
   out.put(static_cast<std::uint8_t>(header.form));
   out.put(static_cast<std::uint8_t>(header.values));
@@ -127,11 +113,7 @@ void put_body(const Sparse& entries, const Header& header, std::byte* body) {
     }
     return;
   }
-  if (header.form == IndexForm::rice) {
-    rice::encode(entries.indices, header.rice, body);
-  } else if (!entries.indices.empty()) {
-    std::memcpy(body, entries.indices.data(), entries.indices.size() * sizeof(std::uint32_t));
-  }
+  rice::encode(entries.indices, header.rice, body);
   store_values(header.values, entries.values, body + header.index_words * rice::kWordBytes);
 }
 
@@ -142,73 +124,68 @@ template <class... Parts>
   throw WireError("sparse message: " + fmt::format(format, std::forward<Parts>(parts)...));
 }
 
-// Everything that the first bytes alone tell.
+// Reads the header and checks all that can be checked without knowing what the receiver expects.
 Header get_header(Bytes in) {
   base::ByteReader reader(in, "sparse message");
-  if (reader.get<std::uint32_t>() != kMagic) refuse("does not begin with its magic number");
+  if (reader.get<std::uint32_t>() != kMagic) refuse("it does not begin with its magic number");
   const auto sum = reader.get<std::uint32_t>();
   if (const int version = reader.get<std::uint8_t>(); version != kVersion) {
-    refuse("version {}, this program knows {}: run the same version everywhere", version, kVersion);
+    refuse("version {} is not known ({} is); run the same version of thinwire on all ranks",
+           version, kVersion);
   }
   Header header;
-  header.form = static_cast<IndexForm>(reader.get<std::uint8_t>());
+  const auto form = reader.get<std::uint8_t>();
+  header.form = static_cast<IndexForm>(form);
   header.values = static_cast<ValueCoding>(reader.get<std::uint8_t>());
   header.rice = reader.get<std::uint8_t>();
   header.index_words = reader.get<std::uint32_t>();
   header.step = reader.get<std::uint64_t>();
   header.numel = reader.get<std::uint64_t>();
   header.count = reader.get<std::uint64_t>();
-  if (header.values > ValueCoding::fp32 || header.form > IndexForm::all ||
-      header.numel > kMaxNumel || header.count > header.numel) {
-    refuse("its header is damaged");
+  const bool known = header.form == IndexForm::rice || header.form == IndexForm::all;
+  if (!known || header.values > ValueCoding::fp32 || header.numel > kMaxNumel ||
+      header.count > header.numel) {
+    refuse("its header is damaged (form {}, values {}, {} of {} entries)", form,
+           static_cast<int>(header.values), header.count, header.numel);
   }
   if (in.size() != message_bytes(header)) {
-    refuse("{} bytes long, its header says {}", in.size(), message_bytes(header));
+    refuse("it is {} bytes long, but its header says {}", in.size(), message_bytes(header));
   }
-  if (sum != checksum(in)) refuse("damaged on the way: its checksum is wrong");
+  if (sum != checksum(in)) refuse("its checksum is wrong; it was damaged on the way");
   return header;
 }
 
-// Is it the message that this receiver waits for?
-void check_header(const Header& header, const SparseFormat& format, const SparseAddress& address,
+// Checks that this is the message that the receiver waits for.
+void check_header(const Header& header, ValueCoding coding, const SparseAddress& address,
                   std::size_t max_count) {
-  if (header.step != address.step) refuse("of step {}, not {}", header.step, address.step);
+  if (header.step != address.step) refuse("it is of step {}, not {}", header.step, address.step);
   if (header.numel != address.numel) {
-    refuse("of a vector of {} elements, not {}", header.numel, address.numel);
+    refuse("it is of a vector of {} elements, not {}", header.numel, address.numel);
   }
-  if (header.values != format.values ||
-      (header.form != IndexForm::all && header.form != static_cast<IndexForm>(format.index))) {
-    refuse("in another format than was agreed");
+  if (header.values != coding) {
+    refuse("its values have another format ({}) than agreed ({})", static_cast<int>(header.values),
+           static_cast<int>(coding));
   }
   if (header.count > max_count) {
-    refuse("{} entries, at most {} were agreed", header.count, max_count);
+    refuse("it has {} entries, at most {} were agreed", header.count, max_count);
   }
   const unsigned rice =
       header.form == IndexForm::rice ? rice::parameter(header.numel, header.count) : 0;
-  if (header.rice != rice) refuse("Rice parameter {}, must be {}", header.rice, rice);
+  if (header.rice != rice) refuse("its Rice parameter is {}, must be {}", header.rice, rice);
   if (header.form == IndexForm::all && header.index_words != 0) {
-    refuse("all values, and yet indices");
-  }
-  if (header.form == IndexForm::raw && header.index_words != raw_words(header.count)) {
-    refuse("{} words of indices for {} entries", header.index_words, header.count);
+    refuse("it has all values and {} words of indices", header.index_words);
   }
 }
 
-void check_raw(Bytes stream, std::size_t count, std::uint64_t numel) {
-  if (!increase(stream.data(), count, numel)) {
-    refuse("its indices do not increase, or leave the vector");
-  }
-  if (count % 2 == 1 && load_index(stream.data(), count) != 0) refuse("its padding is not 0");
-}
-
-// A dense body: counts what is not 0 first, so that the vectors grow once.
+// Reads a body without indices. It counts the values that are not 0 first, so that the vectors grow
+// once.
 void get_all(Bytes body, const Header& header, Sparse& out) {
   std::uint64_t present = 0;
   for (std::size_t i = 0; i < header.numel; ++i) {
     present += !is_absent(load_value(header.values, body.data(), i));
   }
   if (present != header.count) {
-    refuse("{} values that are not 0, its header says {}", present, header.count);
+    refuse("it has {} values that are not 0, but its header says {}", present, header.count);
   }
   out.clear();
   out.indices.reserve(present);
@@ -222,24 +199,17 @@ void get_all(Bytes body, const Header& header, Sparse& out) {
 void get_entries(Bytes body, const Header& header, Sparse& out) {
   const Bytes stream = body.first(header.index_words * rice::kWordBytes);
   const std::byte* values = body.data() + stream.size();
-  if (header.form == IndexForm::rice) {
-    rice::check(stream, header.rice, header.count, header.numel);
-  } else {
-    check_raw(stream, header.count, header.numel);
-  }
+  rice::check(stream, header.rice, header.count, header.numel);
   out.indices.resize(header.count);
   out.values.resize(header.count);
-  if (header.form == IndexForm::rice) {
-    rice::decode(stream, header.rice, out.indices);
-  } else if (header.count > 0) {
-    std::memcpy(out.indices.data(), stream.data(), header.count * sizeof(std::uint32_t));
-  }
+  rice::decode(stream, header.rice, out.indices);
   for (std::size_t i = 0; i < header.count; ++i) {
     out.values[i] = load_value(header.values, values, i);
   }
 }
 
-// To nearest, ties to even, but never from finite to infinite: the difference must be a number.
+// Rounds to nearest, ties to even, but never from finite to infinite: the difference must be a
+// number.
 float round_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffff;
@@ -251,15 +221,13 @@ float round_to_bf16(float value) {
 
 }  // namespace
 
-std::size_t sparse_max_bytes(const SparseFormat& format, std::size_t numel, std::size_t count) {
+std::size_t sparse_max_bytes(ValueCoding coding, std::size_t numel, std::size_t count) {
   check_numel(numel);
   Header header;
-  header.values = format.values;
+  header.values = coding;
   header.numel = numel;
   header.count = std::min(count, numel);
-  header.index_words = static_cast<std::uint32_t>(format.index == IndexCoding::rice
-                                                      ? rice::max_words(numel, header.count)
-                                                      : raw_words(header.count));
+  header.index_words = static_cast<std::uint32_t>(rice::max_words(numel, header.count));
   Header dense = header;
   dense.form = IndexForm::all;
   dense.index_words = 0;
@@ -273,32 +241,32 @@ void round_to_wire(ValueCoding coding, MutFloats values, MutFloats errors) {
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float sent = round_to_bf16(values[i]);
-    // What is not finite goes as it is; its difference would be NaN.
+    // A value that is not finite has no error, for the difference would be NaN.
     const bool finite = (std::bit_cast<std::uint32_t>(sent) & 0x7f800000) != 0x7f800000;
     errors[i] = finite ? values[i] - sent : 0;
     values[i] = sent;
   }
 }
 
-void encode_sparse(const Sparse& entries, const SparseFormat& format, const SparseAddress& address,
+void encode_sparse(const Sparse& entries, ValueCoding coding, const SparseAddress& address,
                    Payload& out) {
   check_numel(address.numel);
   check_entries(entries, address.numel);
-  const Header header = describe(entries, format, address);
+  const Header header = describe(entries, coding, address);
   const std::size_t begin = out.size();
   const std::size_t end = begin + message_bytes(header);
   base::ByteWriter writer(out);
   put_header(header, writer);
-  out.resize(end + rice::kWordBytes);  // the scratch of rice::encode
+  out.resize(end + rice::kWordBytes);  // rice::encode needs a word of scratch behind its stream
   put_body(entries, header, out.data() + begin + kHeaderBytes);
   out.resize(end);
   write_checksum(MutBytes(out).subspan(begin));
 }
 
-void decode_sparse(Bytes in, const SparseFormat& format, const SparseAddress& address,
+void decode_sparse(Bytes in, ValueCoding coding, const SparseAddress& address,
                    std::size_t max_count, Sparse& out) {
   const Header header = get_header(in);
-  check_header(header, format, address, max_count);
+  check_header(header, coding, address, max_count);
   const Bytes body = in.subspan(kHeaderBytes);
   if (header.form == IndexForm::all) {
     get_all(body, header, out);

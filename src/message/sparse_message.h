@@ -1,5 +1,5 @@
-// Sparse vectors as bytes: gaps between indices in a Rice code or raw, values as fp32 or bf16.
-// docs/wire-format.md specifies every bit.
+// Sparse vectors as bytes: the gaps between indices are in a Rice code, the values are fp32 or
+// bf16. docs/wire-format.md specifies every bit. All functions may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,9 @@
 
 namespace thinwire::message {
 
-enum class IndexCoding : std::uint8_t { rice, raw };
 enum class ValueCoding : std::uint8_t { bf16, fp32 };
 
-struct SparseFormat {
-  IndexCoding index = IndexCoding::rice;
-  ValueCoding values = ValueCoding::bf16;
-};
-
-// What a message belongs to; a receiver refuses one that belongs elsewhere.
+// Says which vector and which step a message belongs to. A receiver refuses any other message.
 struct SparseAddress {
   std::size_t numel = 0;  // length of the whole vector, at most 2^32
   std::uint64_t step = 0;
@@ -26,22 +20,25 @@ struct SparseAddress {
 // numel: log2 of their number.
 double index_entropy_bits(std::size_t numel, std::size_t count);
 
-// No message with up to `count` of `numel` entries is longer, whatever the entries.
-std::size_t sparse_max_bytes(const SparseFormat& format, std::size_t numel, std::size_t count);
+// Returns an upper bound of the length of a message with up to `count` of `numel` entries, which
+// holds for any entries. Throws std::length_error if numel is above 2^32.
+std::size_t sparse_max_bytes(ValueCoding coding, std::size_t numel, std::size_t count);
 
-// values[i] becomes what a receiver will see and errors[i] what it will miss: exactly the
-// difference.
+// Rounds values[i] to what a receiver will see. errors[i] becomes the difference, which is exact:
+// the value before = the value after + the error. `errors` must be as long as `values`.
 void round_to_wire(ValueCoding coding, MutFloats values, MutFloats errors);
 
-// Appends a message. The values must have gone through round_to_wire. Falls back to all numel
-// values without indices where that is shorter.
-void encode_sparse(const Sparse& entries, const SparseFormat& format, const SparseAddress& address,
+// Appends a message to `out`. The values must have gone through round_to_wire. The message holds
+// all numel values without indices where that is shorter. Throws std::invalid_argument if the
+// entries are not a sparse vector of address.numel elements, and std::length_error if numel is
+// above 2^32.
+void encode_sparse(const Sparse& entries, ValueCoding coding, const SparseAddress& address,
                    Payload& out);
 
-// Checks everything before it writes to `out`. WireError, naming what is wrong, for bytes that are
-// not a message of this address with at most max_count entries (of a dense one: entries that are
-// not 0) in this format.
-void decode_sparse(Bytes in, const SparseFormat& format, const SparseAddress& address,
+// Reads a message into `out`, after all checks. Throws WireError, which says what is wrong, and
+// leaves `out` as it was, if `in` is not a message of this address and coding with at most
+// max_count entries (in the form without indices: values that are not 0).
+void decode_sparse(Bytes in, ValueCoding coding, const SparseAddress& address,
                    std::size_t max_count, Sparse& out);
 
 }  // namespace thinwire::message

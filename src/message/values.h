@@ -1,4 +1,4 @@
-// The values of sparse messages as bytes. bf16 is the upper half of a float.
+// The values of sparse and shard messages as bytes. bf16 is the upper half of a float.
 #pragma once
 
 #include <bit>
@@ -8,22 +8,25 @@
 
 namespace thinwire::message {
 
+// Returns the bytes of one value.
 constexpr std::size_t value_bytes(ValueCoding coding) {
   return coding == ValueCoding::bf16 ? 2 : 4;
 }
 
-// The values must have gone through round_to_wire.
+// Writes the values to `out`, which must have room for value_bytes(coding) each. The values must
+// have gone through round_to_wire.
 inline void store_values(ValueCoding coding, Floats values, std::byte* out) {
   if (coding == ValueCoding::fp32) {
     if (!values.empty()) std::memcpy(out, values.data(), values.size_bytes());
     return;
   }
-  for (std::size_t i = 0; i < values.size(); ++i) {  // rounded: the lower half is 0
+  for (std::size_t i = 0; i < values.size(); ++i) {  // the lower half is 0 after rounding
     const auto upper = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16);
     std::memcpy(out + 2 * i, &upper, sizeof upper);
   }
 }
 
+// Returns value number i of an array that store_values wrote.
 inline float load_value(ValueCoding coding, const std::byte* values, std::size_t i) {
   if (coding == ValueCoding::fp32) {
     float value;

@@ -66,22 +66,18 @@ int expect_nothing_lost(const std::string& spec, int workers, const std::string&
 }
 
 class Survival : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(
-    Sparse, Survival,
-    testing::Combine(testing::Values("topk:density=0.05", "gtopk:density=0.05",
-                                     "gtopk:density=0.05,residual=paper",
-                                     "gtopk:density=0.05,residual=absorb",
-                                     "gtopk:density=0.05,shape=tree",
-                                     "gtopk:density=0.05,shape=tree,residual=paper",
-                                     "gtopk:density=0.05,shape=tree,residual=absorb",
-                                     "ps:density=0.05", "ps:density=0.05,keep=1,servers=2"),
-                     testing::Values(2, 3, 4, 5, 8)));
+INSTANTIATE_TEST_SUITE_P(Sparse, Survival,
+                         testing::Combine(testing::Values("topk:density=0.05", "gtopk:density=0.05",
+                                                          "gtopk:density=0.05,residual=paper",
+                                                          "ps:density=0.05",
+                                                          "ps:density=0.05,keep=1,servers=2"),
+                                          testing::Values(2, 3, 4, 5, 8)));
 INSTANTIATE_TEST_SUITE_P(  // all that may be exchanged beside or instead of picks
     Keys, Survival,
     testing::Combine(testing::Values("topk:density=1", "topk:density=1,small=dense",
                                      "topk:density=0.05,small=dense",
-                                     "gtopk:density=0.05,small=dense,residual=absorb",
-                                     "gtopk:density=0.05,values=fp32,index=raw,momentum=plain"),
+                                     "gtopk:density=0.05,small=dense,residual=paper",
+                                     "gtopk:density=0.05,values=fp32,momentum=plain"),
                      testing::Values(3, 4)));
 
 TEST_P(Survival, OfAFailureAtEveryOperation) {
@@ -99,8 +95,8 @@ TEST_P(Survival, OfAFailureAtEveryOperation) {
 
 // A deadline that passes, and bytes that are not what was sent: these may go unnoticed by some.
 TEST(SurvivalOf, ALostOrDamagedMessage) {
-  for (const char* spec : {"topk:density=0.05", "gtopk:density=0.05,residual=absorb",
-                           "ps:density=0.05,keep=1,servers=2"}) {
+  for (const char* spec :
+       {"topk:density=0.05", "gtopk:density=0.05", "ps:density=0.05,keep=1,servers=2"}) {
     const auto undisturbed = play(spec, 3, "", Seconds(60));
     for (const char* action : {"drop", "corrupt"}) {
       int threw = 0;

@@ -117,7 +117,7 @@ inline std::vector<float> held_back(const RankRecord& record, int rank, std::siz
   strategy::get_floats(reader);  // ... of small tensors
   if (reader.left() == 0) return held;
   const auto shards = reader.get<std::uint64_t>();
-  for (std::uint64_t list = 0; list < shards + 2; ++list) {  // masks, frequencies, ages
+  for (std::uint64_t shard = 0; shard < shards; ++shard) {  // its mask
     reader.take(reader.get<std::uint64_t>() * 4);
   }
   const std::vector<float> withheld = strategy::get_floats(reader);

@@ -18,10 +18,8 @@ std::string ResidualGuard::observe(std::uint64_t step, double residual, double g
   if (growing_ < kWindows || ratio < 2 * warned_) return {};
   warned_ = ratio;
   return fmt::format(
-      "step {}: what is held back has grown to {:.0f} times the gradient and keeps growing; the "
-      "run "
-      "may diverge. Raise density, lower the learning rate, give it a longer warmup, or, with "
-      "residual=absorb, use residual=return",
+      "step {}: the residual has grown to {:.0f} times the gradient and keeps growing; the run may "
+      "diverge. Raise density, lower the learning rate or give it a longer warmup",
       step, ratio);
 }
 

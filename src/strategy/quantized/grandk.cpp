@@ -1,18 +1,17 @@
-// Global RandK-MaxNorm (Vineeth S 2021): in each step all workers send the same few elements, drawn
-// at random, as codes that add up inside an all-reduce. No index travels: every worker draws the
-// same places. What was not sent waits in a memory until it is drawn (feedback=on), or is forgotten
-// and what is sent is scaled up to be right on average (feedback=off). Small tensors go as they
-// are.
+// Global RandK-MaxNorm (Vineeth S 2021) with error feedback: in each step all workers send the same
+// few elements, drawn at random, as codes that add up inside an all-reduce. No index is sent: every
+// worker draws the same places. Elements that are not sent stay in the residual until they are
+// drawn. Small tensors are sent in full precision.
 //
-// With feedback there is no momentum but for the small tensors: an element that has waited a
-// hundred steps gets a hundred gradients at once, and momentum on top of that, before the memory or
-// after it, diverges at learning rates at which this converges. Weight decay acts before the
-// memory.
+// Only the small tensors have momentum. An element that has waited a hundred steps gets a hundred
+// gradients at once; momentum on top of that, before or after the residual, diverges at learning
+// rates at which this converges. Weight decay acts before the residual.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/spec.h"
+#include "collective/quantized_allreduce.h"
 #include "kernel/quantize.h"
 #include "kernel/topk.h"
 #include "kernel/topk_passes.h"
@@ -21,7 +20,8 @@
 #include "strategy/common/phase_time.h"
 #include "strategy/common/small_tensors.h"
 #include "strategy/common/state.h"
-#include "strategy/quantized/quantized_mean.h"
+#include "strategy/quantized/quantization_keys.h"
+#include "strategy/quantized/step_timing.h"
 #include "strategy/quantized/stratified_draw.h"
 
 namespace thinwire::strategy {
@@ -32,26 +32,20 @@ constexpr std::uint32_t kStateVersion = 1;
 class GRandK final : public GradientStrategy {
  public:
   explicit GRandK(base::Spec& spec)
-      : density_(DensitySchedule::read(spec, 0.01)), mean_(Quantization::read(spec, "256")) {
-    static constexpr std::string_view kFeedback[] = {"on", "off"};
-    feedback_ = spec.choice("feedback", kFeedback) == "on";
-  }
+      : density_(DensitySchedule::read(spec, 0.01)), allreduce_(read_quantization(spec, "256")) {}
 
-  SgdConfig optimizer_share(const SgdConfig& asked) const override {
-    return feedback_ ? SgdConfig{} : asked;
-  }
+  SgdConfig optimizer_share(const SgdConfig&) const override { return {}; }
 
   void begin(const StrategyContext& context) override {
     const Layout& layout = context.layout;
     const std::size_t numel = context.wire.represented_bytes(layout.numel);
     if (numel > std::size_t{1} << 32) {
       throw ConfigError(
-          fmt::format("grandk numbers up to 2^32 parameters; the model has {}", numel));
+          fmt::format("grandk: the model has too many parameters ({}); at most 2^32", numel));
     }
     small_.find(layout, is_tiny);
     find_large(layout);
-    mean_.begin(large_numel_, context.wire.size());
-    if (!feedback_) return;
+    allreduce_.begin(large_numel_, context.wire.size());
     own_ = context.run.sgd;
     prepare(residual_, layout.numel, "residual");
     prepare(small_.velocity(), own_.momentum == 0 ? 0 : small_.numel(),
@@ -65,11 +59,12 @@ class GRandK final : public GradientStrategy {
       draw(step);
       gather(step);
     });
-    if (!mean_.agree(step, drawn_, highest)) return Update::skipped();
-    const bool watched = feedback_ && step.step % kWatchEvery == 0;
+    StepTiming timing(step);
+    if (!allreduce_.agree(step.wire, timing, drawn_, highest)) return Update::skipped();
+    const bool watched = step.step % kWatchEvery == 0;
     const double gradient_norm = watched ? norm(step.grads) : 0;
     timed_codec(step, [&] { put_aside(step); });
-    const bool finite = exchange_drawn(step);
+    const bool finite = exchange_drawn(step, timing);
     timed_codec(step, [&] {
       scatter(step.grads);
       small_.put(step.grads, own_);
@@ -78,8 +73,10 @@ class GRandK final : public GradientStrategy {
     return Update::dense(finite);
   }
 
-  CostProfile cost_profile() const override { return {.blocks = mean_.blocks()}; }
-  std::vector<Metric> metrics() const override { return mean_.metrics(); }
+  CostProfile cost_profile() const override {
+    return {.blocks = allreduce_.counts().two_hop_tiles};
+  }
+  std::vector<Metric> metrics() const override { return quantized_metrics(allreduce_); }
 
   void save(Payload& out) const override {
     base::ByteWriter writer(out);
@@ -97,7 +94,7 @@ class GRandK final : public GradientStrategy {
   }
 
  private:
-  // Elements of the flat buffers that are not small, in order.
+  // A range of elements of the flat buffers that belongs to a large tensor.
   struct Range {
     std::size_t begin, size;
   };
@@ -115,12 +112,11 @@ class GRandK final : public GradientStrategy {
   void draw(const GradientStep& context) {
     const std::size_t count =
         large_numel_ == 0 ? 0 : density_.count(large_numel_, context.step, context.run);
-    draw_ = StratifiedDraw(large_numel_, count);
     places_.resize(count);
     drawn_.resize(count);
-    if (feedback_) agreed_.resize(count);
-    draw_.at(context.run.seed, context.step, places_);
-    // From places among the large elements to places among all.
+    agreed_.resize(count);
+    StratifiedDraw(large_numel_, count).at(context.run.seed, context.step, places_);
+    // So far a place counts large elements only; make it count all.
     std::size_t range = 0, before = 0;
     for (std::uint32_t& place : places_) {
       while (place >= before + large_[range].size) before += large_[range++].size;
@@ -128,47 +124,40 @@ class GRandK final : public GradientStrategy {
     }
   }
 
-  kernel::Accumulation accumulation(const GradientStep& model) {
+  kernel::Accumulation accumulation(const GradientStep& step) {
     kernel::Accumulation out;
-    out.gradient = model.grads;
+    out.gradient = step.grads;
     out.residual = residual_;
     out.weight_decay = own_.weight_decay;
-    if (own_.weight_decay != 0) out.params = model.params;
+    if (own_.weight_decay != 0) out.params = step.params;
     return out;
   }
 
-  // What will be sent if all is finite; nothing changes yet.
-  void gather(const GradientStep& model) {
-    const kernel::Accumulation all = feedback_ ? accumulation(model) : kernel::Accumulation{};
+  // Reads the elements that will be sent if all gradients are finite. Nothing changes yet.
+  void gather(const GradientStep& step) {
+    const kernel::Accumulation all = accumulation(step);
     for (std::size_t j = 0; j < places_.size(); ++j) {
-      drawn_[j] = feedback_ ? kernel::reference::accumulated(all, places_[j]).residual
-                            : model.grads[places_[j]];
+      drawn_[j] = kernel::reference::accumulated(all, places_[j]).residual;
     }
   }
 
-  // Only what was drawn, and the small tensors, come back; the rest waits.
-  void put_aside(const GradientStep& model) {
-    small_.take(model, residual_, own_.weight_decay);
-    if (feedback_) {
-      kernel::Found nothing;
-      kernel::accumulate(accumulation(model), 0, model.grads.size(), kernel::kAboveAll, nothing);
-    } else {
-      std::ranges::fill(model.grads, 0.0f);
-    }
+  // Moves the gradient to the residual. scatter() takes back the drawn elements.
+  void put_aside(const GradientStep& step) {
+    small_.take(step, residual_, own_.weight_decay);
+    kernel::Found nothing;
+    kernel::accumulate(accumulation(step), 0, step.grads.size(), kernel::kAboveAll, nothing);
   }
 
-  // If this fails, what was drawn is still in the residual.
-  bool exchange_drawn(const GradientStep& context) {
+  // If this throws, the drawn elements are still in the residual.
+  bool exchange_drawn(const GradientStep& context, StepTiming& timing) {
     bool finite = true;
     try {
       finite = small_.exchange(context.wire);
-      if (feedback_) {
-        mean_.exchange(context, drawn_, agreed_, QuantizedMean::Rounding::nearest);
-      } else {
-        mean_.exchange(context, drawn_, drawn_, QuantizedMean::Rounding::dithered);
-      }
+      allreduce_.exchange(
+          context.wire, timing,
+          {drawn_, agreed_, collective::Rounding::nearest, context.run.seed, context.step});
     } catch (...) {
-      if (feedback_) small_.give_back(residual_);
+      small_.give_back(residual_);
       throw;
     }
     return finite;
@@ -176,27 +165,21 @@ class GRandK final : public GradientStrategy {
 
   void scatter(MutFloats gradient) {
     for (std::size_t j = 0; j < places_.size(); ++j) {
-      if (feedback_) {
-        gradient[places_[j]] = agreed_[j];
-        residual_[places_[j]] = drawn_[j];
-      } else {
-        gradient[places_[j]] = drawn_[j] * static_cast<float>(draw_.run_length(j));
-      }
+      gradient[places_[j]] = agreed_[j];
+      residual_[places_[j]] = drawn_[j];
     }
   }
 
   DensitySchedule density_;
-  QuantizedMean mean_;
-  bool feedback_ = true;
+  collective::QuantizedAllreduce allreduce_;
   SmallTensors small_;
   std::vector<Range> large_;
   std::size_t large_numel_ = 0;
-  SgdConfig own_;                // what of the optimizer's work is done here
-  std::vector<float> residual_;  // what waits; empty without feedback
-  // Of the step under way:
-  StratifiedDraw draw_{0, 0};
+  SgdConfig own_;  // the part of the optimizer's work that is done here
+  std::vector<float> residual_;
+  // State of the current step:
   std::vector<std::uint32_t> places_;  // of the elements that are sent
-  std::vector<float> drawn_, agreed_;  // the elements; the mean of them
+  std::vector<float> drawn_, agreed_;  // the elements, and their mean over all workers
 };
 
 }  // namespace

@@ -118,21 +118,6 @@ TEST(GRandK, AStepThatFailsLosesNothing) {
   }
 }
 
-TEST(GRandK, WithoutFeedbackIsRightOnAverage) {
-  constexpr std::uint64_t kSteps = 400;
-  test::StrategyRun run = test::matrix_run("grandk:density=0.2,bits=8,feedback=off", 2, 16, kSteps);
-  run.gradient = [](int rank, std::uint64_t, std::size_t i) {
-    return test::wide_gradient(rank, 0, i);
-  };
-  const auto records = test::play(run);
-  for (std::size_t i = 0; i < run.numel; ++i) {
-    double average = 0;
-    for (const auto& step : records[0].grads) average += step[i] / static_cast<double>(kSteps);
-    // Each element comes in every fifth step, five times as large; what varies is its rounding.
-    ASSERT_NEAR(average, (run.gradient(0, 0, i) + run.gradient(1, 0, i)) / 2, 0.002);
-  }
-}
-
 TEST(GRandK, GoesOnFromACheckpointBitForBit) {
   const test::StrategyRun run = test::matrix_run("grandk:density=0.1,warmup=none", 3, 70, 6);
   test::StrategyRun first = run;

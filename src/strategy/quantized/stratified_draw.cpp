@@ -7,7 +7,7 @@
 
 namespace thinwire::strategy {
 
-// Runs as equal as whole numbers allow.
+// The lengths of two runs differ by one element at most.
 std::size_t StratifiedDraw::begin(std::size_t run) const noexcept {
   const std::size_t each = numel_ / count_, longer = numel_ % count_;
   return run * each + std::min(run, longer);
@@ -18,11 +18,11 @@ void StratifiedDraw::at(std::uint64_t seed, std::uint64_t step,
   for (std::size_t i = 0; i < count_; i += 4) {
     std::array<std::uint32_t, 4> random{};
     for (std::size_t j = i; j < std::min(i + 4, count_); ++j) {
-      const std::size_t length = run_length(j);
-      const std::uint64_t round = step / length;
-      if (j == i || run_length(j - 1) != length)
+      const std::size_t size = length(j);
+      const std::uint64_t round = step / size;
+      if (j == i || length(j - 1) != size)
         random = base::philox(seed, round, i / 4, base::Purpose::places);
-      places[j] = static_cast<std::uint32_t>(begin(j) + (random[j % 4] + step) % length);
+      places[j] = static_cast<std::uint32_t>(begin(j) + (random[j % 4] + step) % size);
     }
   }
 }

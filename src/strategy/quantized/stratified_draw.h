@@ -1,8 +1,10 @@
-// Which elements of a vector are sent in a step, drawn alike by all ranks without a word or a
-// table: one of each run of 1 / density neighbours. Scattered, since neighbours belong to the same
-// unit of a network, and moving all its weights at once after a long wait would overshoot.
+// Draws the elements of a vector that are sent in a step: one of each run of 1 / density
+// neighbours. All ranks draw the same ones, without messages or tables. The elements are scattered,
+// because neighbours belong to the same unit of a network: moving all its weights at once, after
+// many steps without a change, would overshoot.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -10,17 +12,19 @@ namespace thinwire::strategy {
 
 class StratifiedDraw {
  public:
-  // Draws `count` of numel elements in each step: 0 < count <= numel.
+  // Draws `count` of numel elements in each step. 0 < count <= numel, or count is 0.
   StratifiedDraw(std::size_t numel, std::size_t count) : numel_(numel), count_(count) {}
 
-  // Their places, rising; there is room for `count`. Every element of a run comes once before any
-  // comes again; where a run begins is drawn anew then.
+  // Writes the indices of a step, in increasing order, to `places`, which must have `count`
+  // elements. Every element of a run is drawn once before one is drawn again; the order in which
+  // that happens starts at a random element.
   void at(std::uint64_t seed, std::uint64_t step, std::span<std::uint32_t> places) const;
-  // How many elements run number i has: one of them is sent.
-  std::size_t run_length(std::size_t i) const noexcept { return begin(i + 1) - begin(i); }
 
  private:
+  // Returns the first element of run number `run`.
   std::size_t begin(std::size_t run) const noexcept;
+  // Returns how many elements run number `run` has.
+  std::size_t length(std::size_t run) const noexcept { return begin(run + 1) - begin(run); }
 
   std::size_t numel_;
   std::size_t count_;

@@ -1,8 +1,8 @@
 // A parameter server with union-aware selection (Wang, Liu, Wu, ICNCC 2018): each worker pushes its
-// picks to a server, which adds them up and sends the sum back to all. What it sends is the union
-// of what was picked, up to P times as much as one worker picks: so workers prefer coordinates that
-// came back before, which the others know as well, or the server keeps the rest for later.
-// docs/server.md describes the rules.
+// picks to a server, which adds them up and sends the sum back to all. It sends the union of all
+// picks, up to P times as many entries as one worker picks. To keep it small, workers prefer
+// coordinates that came back before, which all of them know, or the server keeps some entries for
+// later. docs/server.md describes the rules.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,14 +20,14 @@
 namespace thinwire::strategy {
 namespace {
 
-// Of so few coordinates per shard the union is hardly worth shrinking, and it costs accuracy.
+// With fewer coordinates per shard, a smaller union saves little and costs accuracy.
 constexpr std::size_t kFewestPerShard = 100;
-constexpr double kRamp = 0.05;  // share of the run over which lambda grows
+constexpr double kRamp = 0.05;  // share of the run over which lambda grows from 0
 constexpr int kMostServers = 4096;
 
 struct Servers {
   int count = 1;
-  bool dedicated = false;  // the server is all that rank 0 does
+  bool dedicated = false;  // whether rank 0 only serves
 
   static Servers read(base::Spec& spec) {
     const std::string text = spec.text("servers", "1", "1 ... 4096, or dedicated");
@@ -35,28 +35,27 @@ struct Servers {
     const auto count = base::parse_number<int>(text);
     if (!count || *count < 1 || *count > kMostServers) {
       throw ConfigError(
-          fmt::format("ps: servers={} is not allowed; a number of ranks, 1 ... {}, or 'dedicated'",
+          fmt::format("ps: the number of servers is not allowed ({}); use 1 ... {} or dedicated",
                       text, kMostServers));
     }
     return {*count, false};
   }
 };
 
-// How many times k coordinates the servers send; 0: all.
+// Returns how many times k coordinates the servers send; 0 means all.
 double read_keep(base::Spec& spec) {
   const std::string text = spec.text("keep", "all", "all, or how many times k: 0.01 ... 1000");
   if (text == "all") return 0;
   const auto keep = base::parse_number<double>(text);
   if (!keep || !(*keep >= 0.01) || *keep > 1000) {
-    throw ConfigError(
-        fmt::format("ps: keep={} is not allowed; 'all', or a multiple of k, 0.01 ... 1000", text));
+    throw ConfigError(fmt::format(
+        "ps: keep is not allowed ({}); use all, or a multiple of k, 0.01 ... 1000", text));
   }
   return *keep;
 }
 
 SelectionRule read_rule(base::Spec& spec) {
-  static constexpr std::string_view kRules[] = {"hysteresis", "magnitude", "mask",
-                                                "frequency",  "age",       "leader"};
+  static constexpr std::string_view kRules[] = {"hysteresis", "magnitude", "mask"};
   const std::string word = spec.choice("select", kRules);
   return static_cast<SelectionRule>(std::ranges::find(kRules, word) - std::begin(kRules));
 }
@@ -64,8 +63,7 @@ SelectionRule read_rule(base::Spec& spec) {
 class ParameterServer final : public SparseStrategy {
  public:
   explicit ParameterServer(base::Spec& spec)
-      : SparseStrategy(spec, {.density = 0.01, .index = false, .small = false}),
-        memory_(read_rule(spec)) {
+      : SparseStrategy(spec, {.density = 0.01, .small = false}), memory_(read_rule(spec)) {
     preference_.lambda = static_cast<float>(spec.number("lambda", 1, 0, 1000));
     preference_.quota = spec.number("quota", 0.25, 0, 1);
     keep_ = read_keep(spec);
@@ -77,8 +75,9 @@ class ParameterServer final : public SparseStrategy {
   void begin(const StrategyContext& context) override {
     const int ranks = context.wire.size();
     if (servers_.count > ranks) {
-      throw ConfigError(fmt::format("ps: servers={}, but there are only {} ranks to serve",
-                                    servers_.count, ranks));
+      throw ConfigError(
+          fmt::format("ps: there are more servers ({}) than ranks ({}); use at most {}",
+                      servers_.count, ranks, ranks));
     }
     SparseStrategy::begin(context);
     memory_.begin(context.layout.numel, servers_.count);
@@ -89,7 +88,7 @@ class ParameterServer final : public SparseStrategy {
   std::vector<Metric> metrics() const override {
     std::vector<Metric> out = SparseStrategy::metrics();
     const ShardExchange::Tally& tally = exchange_.tally();
-    // Per step, of all ranks together: so that one rank counts the steps.
+    // These are per step of all ranks together, so only one rank counts the steps.
     const double steps = counts_ ? steps_ : 0;
     out.push_back({"union_over_k", united_, picked_});
     out.push_back({"overlap", repeated_, united_});
@@ -115,7 +114,7 @@ class ParameterServer final : public SparseStrategy {
     return wire.represented_bytes(k) >= kFewestPerShard * static_cast<std::size_t>(servers_.count);
   }
 
-  // What was asked for and will not happen.
+  // Warns if the options ask for something that will not happen.
   void warn(const StrategyContext& context) const {
     if (context.wire.rank() != 0) return;
     const std::size_t numel = context.layout.numel;
@@ -135,7 +134,7 @@ class ParameterServer final : public SparseStrategy {
     }
   }
 
-  // Early in training the same coordinates are not yet worth preferring.
+  // lambda grows over the first steps: at the start of training the large coordinates still change.
   Preference preference_at(std::uint64_t step, const RunOptions& run) const {
     Preference out = preference_;
     const double ramp = kRamp * static_cast<double>(run.steps);
@@ -147,42 +146,32 @@ class ParameterServer final : public SparseStrategy {
   void pick(const GradientStep& context, const kernel::Accumulation& accumulation, std::size_t k,
             Sparse& picks) override {
     if (!has_many(context.wire, k)) return selection_.select_largest(accumulation, k, picks);
-    selection_.select(accumulation, k, memory_, preference_at(context.step, context.run),
-                      context.step, picks);
+    selection_.select(accumulation, k, memory_, preference_at(context.step, context.run), picks);
   }
 
   bool exchange_picks(const GradientStep& context, std::size_t k) override {
     ShardExchange::Plan plan;
-    plan.step = step_ = context.step;
+    plan.step = context.step;
     plan.picked = k_ = k;
     if (keep_ > 0) {
       plan.kept = static_cast<std::size_t>(std::ceil(keep_ * static_cast<double>(k)));
     }
     workers_ = context.workers();
     plan.first_worker = context.first_worker;
-    plan.values = format().values;
-    proposals_.clear();
-    if (memory_.rule() == SelectionRule::leader && has_many(context.wire, k)) {
-      const auto turn = static_cast<int>(step_ % static_cast<std::uint64_t>(workers_));
-      plan.proposer = plan.first_worker + turn;
-      if (plan.proposer == context.wire.rank()) {
-        timed_codec(context,
-                    [&] { selection_.propose(context.grads, residual(), k, proposals_); });
-      }
-    }
-    exchange_.run(context, plan, memory_, picks(), proposals_);
+    plan.values = value_coding();
+    exchange_.run(context, plan, memory_, picks());
     counts_ = context.wire.rank() == 0;
     bool finite = true;
     timed_codec(context, [&] { finite = apply(context.grads); });
     return finite;
   }
 
-  // The sums that came back become means.
+  // Writes the means of the sums that came back. Returns whether all are finite.
   bool apply(MutFloats gradients) {
     bool finite = true;
     changed_.clear();
     for (std::size_t shard = 0; shard < memory_.shards(); ++shard) {
-      const Sparse& sums = exchange_.aggregates()[shard].entries;
+      const Sparse& sums = exchange_.aggregates()[shard];
       const MutFloats part = gradients.subspan(memory_.range(shard).begin);
       for (std::size_t j = 0; j < sums.size(); ++j) {
         const float mean = sums.values[j] / static_cast<float>(workers_);
@@ -202,19 +191,19 @@ class ParameterServer final : public SparseStrategy {
     picked_ += static_cast<double>(k_);
     for (std::size_t shard = 0; shard < memory_.shards(); ++shard) {
       const std::size_t bytes = exchange_.push_messages()[shard].size();
-      if (bytes > 0) {  // none to the server on this rank
-        const std::size_t entries = exchange_.pushes()[shard].entries.size();
+      if (bytes > 0) {  // this rank sends no message to its own server
+        const std::size_t entries = exchange_.pushes()[shard].size();
         count_message(memory_.range(shard).size(), entries, bytes);
       }
-      const auto& united = exchange_.aggregates()[shard].entries.indices;
+      const auto& united = exchange_.aggregates()[shard].indices;
       united_ += static_cast<double>(united.size());
       look_up(united, memory_.mask(shard), [&](std::size_t, bool found) { repeated_ += found; });
     }
-    memory_.observe(step_, k_, exchange_.aggregates());
+    memory_.observe(k_, exchange_.aggregates());
   }
 
-  // The server of a shard sends its part of the union to everybody else. Picks that differ as much
-  // as they can make the largest union.
+  // The server of a shard sends its part of the union to all other ranks. This assumes picks at
+  // random, which make the union large.
   std::span<const std::uint32_t> changed() const override { return changed_; }
 
   double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
@@ -242,13 +231,11 @@ class ParameterServer final : public SparseStrategy {
   Servers servers_;
   UnionSelection selection_;
   ShardExchange exchange_;
-  // Of the step under way:
-  std::uint64_t step_ = 0;
+  // State of the current step:
   std::size_t k_ = 0;
   int workers_ = 1;
-  std::vector<std::uint32_t> changed_;
-  std::vector<std::uint32_t> proposals_;
-  // Of the run:
+  std::vector<std::uint32_t> changed_;  // by the last exchange
+  // Sums over the run:
   bool counts_ = false;  // whether this rank counts the steps
   double steps_ = 0, united_ = 0, picked_ = 0, repeated_ = 0;
 };

@@ -16,24 +16,18 @@ message::ShardAddress ShardRound::of(message::ShardKind kind) const {
   return out;
 }
 
-message::ShardLimits ShardRound::push_limits() const {
-  return {std::min(picked, address.numel), std::min(proposed, address.numel)};
-}
+std::size_t ShardRound::max_pushed() const { return std::min(picked, address.numel); }
 
-message::ShardLimits ShardRound::aggregate_limits(int ranks) const {
+std::size_t ShardRound::max_aggregated(int ranks) const {
   const auto workers = static_cast<std::size_t>(ranks - first_worker);
-  // A server that withholds entries may send entries of earlier steps.
-  const std::size_t entries =
-      kept < address.numel ? kept : std::min(address.numel, workers * picked);
-  return {entries, push_limits().proposals};
+  // A server that withholds may send what was pushed in any step before.
+  return kept < address.numel ? kept : std::min(address.numel, workers * picked);
 }
 
-void ServerShard::serve(const ShardRound& round, const message::ShardContents* own,
-                        const RunOptions& run) {
+void ServerShard::serve(const ShardRound& round, const Sparse* own, const RunOptions& run) {
   const Layout none;
   const LogSink silent;
   const StrategyContext context{*in_, none, run, stats_, silent};
-  sent_.proposals.clear();
   add_pushes(context, round, own);
   timed_codec(context, [&] {
     fold_in(round);
@@ -43,12 +37,10 @@ void ServerShard::serve(const ShardRound& round, const message::ShardContents* o
   send_aggregate();
 }
 
-// The pushes may arrive at once. They are added in rank order, so that the sum is the same in every
-// run.
-void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& round,
-                             const message::ShardContents* own) {
+// All may come at once; they are added in rank order, so that the sum is the same in every run.
+void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& round, const Sparse* own) {
   const std::size_t longest =
-      message::shard_max_bytes(round.of(message::ShardKind::push), round.push_limits());
+      message::shard_max_bytes(round.of(message::ShardKind::push), round.max_pushed());
   incoming_.resize(static_cast<std::size_t>(in_->size()));
   pending_.clear();
   for (int rank = round.first_worker; rank < in_->size(); ++rank) {
@@ -64,9 +56,7 @@ void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& r
     const std::size_t bytes = is_own ? 0 : in_->wait(*next++).bytes;
     timed_codec(context, [&] {
       if (!is_own) decode_push(rank, bytes, round);
-      const message::ShardContents& push = is_own ? *own : pushed_;
-      sum_.add(push.entries);
-      if (rank == round.proposer) sent_.proposals = push.proposals;
+      sum_.add(is_own ? *own : pushed_);
     });
   }
 }
@@ -74,7 +64,7 @@ void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& r
 void ServerShard::decode_push(int from, std::size_t bytes, const ShardRound& round) {
   try {
     codec_.decode(Bytes(incoming_[static_cast<std::size_t>(from)]).first(bytes),
-                  round.of(message::ShardKind::push), round.push_limits(), round.known, pushed_);
+                  round.of(message::ShardKind::push), round.max_pushed(), round.known, pushed_);
   } catch (const WireError& error) {
     throw WireError(fmt::format("the server of shard {} on rank {} got from rank {} ({}) a {}",
                                 round.address.shard, in_->rank(), from, in_->host(from),
@@ -100,12 +90,11 @@ void ServerShard::fold_in(const ShardRound& round) {
     top_k_.select({.gradient = sums_, .residual = residual_, .velocity = {}, .params = {}},
                   round.kept, taken_);
   }
-  Sparse& entries = sent_.entries;
-  entries = taken_;
-  errors_.resize(entries.size());
-  message::round_to_wire(round.address.values, entries.values, errors_);
-  for (std::size_t j = 0; j < entries.size(); ++j) residual_[entries.indices[j]] = errors_[j];
-  drop_zeros(entries);  // Sums may cancel, and a shard may have fewer nonzero entries than `kept`.
+  sent_ = taken_;
+  errors_.resize(sent_.size());
+  message::round_to_wire(round.address.values, sent_.values, errors_);
+  for (std::size_t j = 0; j < sent_.size(); ++j) residual_[sent_.indices[j]] = errors_[j];
+  drop_zeros(sent_);  // sums that cancelled, or there was nothing else to take
 }
 
 void ServerShard::send_aggregate() {

@@ -17,18 +17,16 @@ inline constexpr Tag kAggregateTag{9};
 // What a server has to know about a step. It is the same on every rank.
 struct ShardRound {
   message::ShardAddress address;
-  std::size_t picked = 0;    // entries that a worker pushes at most, to all shards together
-  std::size_t kept = 0;      // entries of the aggregate at most; as many as the shard has: all
-  std::size_t proposed = 0;  // indices that the proposer adds to its push at most
-  int proposer = kAnyRank;
-  int first_worker = 0;                  // ranks below it only serve
-  std::span<const std::uint32_t> known;  // indices that all ranks know; outlive the step
+  std::size_t picked = 0;  // entries that a worker pushes at most, to all shards together
+  std::size_t kept = 0;    // entries of the aggregate at most; the shard's length: all
+  int first_worker = 0;
+  std::span<const std::uint32_t> known;  // by workers and server; outlives the step
 
   // Returns the address of a push or of the aggregate of this step.
   message::ShardAddress of(message::ShardKind kind) const;
-  // Return the most that a push, or the aggregate for a group of `ranks` ranks, can contain.
-  message::ShardLimits push_limits() const;
-  message::ShardLimits aggregate_limits(int ranks) const;
+  // Return how many entries a push and an aggregate have at most.
+  std::size_t max_pushed() const;
+  std::size_t max_aggregated(int ranks) const;
 };
 
 // Values that the server withholds, because only the largest entries are sent or because values are
@@ -48,10 +46,10 @@ class ServerShard {
         in_(std::move(in)),
         out_(std::move(out)) {}
 
-  // Serves one step. `own` is the push of the worker on this rank, or null if there is none.
-  // Returns when all workers have the aggregate. Throws WireError for a push that cannot be read.
-  void serve(const ShardRound& round, const message::ShardContents* own, const RunOptions& run);
-  // Returns the message of the last serve(), for the worker of this rank, and its form.
+  // Serves one step; what the worker of this rank pushes is given, or null if it has none. Returns
+  // when all workers have the aggregate.
+  void serve(const ShardRound& round, const Sparse* own, const RunOptions& run);
+  // The message, for the worker of this rank.
   Bytes aggregate() const noexcept { return message_; }
   message::ShardForm form() const noexcept { return form_; }
 
@@ -70,7 +68,7 @@ class ServerShard {
   Seconds busy() const noexcept { return stats_.codec; }
 
  private:
-  void add_pushes(const StrategyContext& context, const ShardRound& round, const message::ShardContents* own);
+  void add_pushes(const StrategyContext& context, const ShardRound& round, const Sparse* own);
   void decode_push(int from, std::size_t bytes, const ShardRound& round);
   void fold_in(const ShardRound& round);
   void send_aggregate();
@@ -81,9 +79,9 @@ class ServerShard {
   std::vector<float> residual_, sums_, errors_;
   ScatteredSum sum_;
   kernel::TopK top_k_;
-  message::ShardContents pushed_, sent_;
-  Sparse touched_;  // elements that were pushed, with their residuals before the step
-  Sparse taken_;    // the entries that were sent, with their values before rounding
+  Sparse pushed_, sent_;
+  Sparse touched_;  // elements that were pushed, with their residuals before
+  Sparse taken_;    // what was sent, before it was rounded
   Payload message_;
   message::ShardForm form_ = message::ShardForm::rice;
   Stats stats_;

@@ -21,11 +21,11 @@ ShardRound round_of(std::uint64_t step) {
 
 // A worker pushes 1 at elements 0 and `rank`; or bytes that are no message.
 void push(Transport& wire, const ShardRound& round, bool readable) {
-  message::ShardContents contents;
-  contents.entries.push_back(0, 1);
-  contents.entries.push_back(static_cast<std::uint32_t>(wire.rank()), 1);
+  Sparse entries;
+  entries.push_back(0, 1);
+  entries.push_back(static_cast<std::uint32_t>(wire.rank()), 1);
   Payload message;
-  message::ShardCodec().encode(contents, round.of(message::ShardKind::push), {}, message);
+  message::ShardCodec().encode(entries, round.of(message::ShardKind::push), {}, message);
   if (!readable) std::ranges::fill(message, std::byte{0xff});
   wire.send(0, kPushTag, message);
 }
@@ -40,12 +40,12 @@ TEST(ServerShard, ForgetsAStepWithAPushThatCannotBeRead) {
       Payload aggregate(1000);
       const std::size_t bytes =
           down->wait(down->post_recv(0, kAggregateTag, aggregate, Fit::at_most)).bytes;
-      message::ShardContents sum;
+      Sparse sum;
       message::ShardCodec().decode(Bytes(aggregate).first(bytes),
                                    round_of(1).of(message::ShardKind::aggregate),
-                                   round_of(1).aggregate_limits(3), {}, sum);
-      EXPECT_EQ(sum.entries.indices, (std::vector<std::uint32_t>{0, 1, 2}));
-      EXPECT_EQ(sum.entries.values, (std::vector<float>{2, 1, 1}));
+                                   round_of(1).max_aggregated(3), {}, sum);
+      EXPECT_EQ(sum.indices, (std::vector<std::uint32_t>{0, 1, 2}));
+      EXPECT_EQ(sum.values, (std::vector<float>{2, 1, 1}));
       return;
     }
     ServerShard server(up->clone_handle(), down->clone_handle(), std::vector<float>(kNumel, 0.0f));

@@ -50,9 +50,9 @@ void ShardExchange::open(Transport& wire, const UnionMemory& memory) {
 }
 
 void ShardExchange::run(const GradientStep& context, const Plan& plan, const UnionMemory& memory,
-                        const Sparse& picks, std::span<const std::uint32_t> proposals) {
+                        const Sparse& picks) {
   agree(plan, memory);
-  if (contributes()) timed_codec(context, [&] { encode_pushes(picks, proposals); });
+  if (contributes()) timed_codec(context, [&] { encode_pushes(picks); });
   for (Transport* lane : {up_.get(), down_.get()}) lane->set_timeout(context.wire.timeout());
   if (server_) server_->set_timeout(context.wire.timeout());
   run_ = context.run;
@@ -87,31 +87,20 @@ void ShardExchange::agree(const Plan& plan, const UnionMemory& memory) {
     round.picked = plan.picked;
     // The shard's share, rounded up.
     round.kept = plan.kept >= numel ? size : (plan.kept * size + numel - 1) / numel;
-    round.proposed = plan.proposer == kAnyRank ? 0 : plan.picked;
-    round.proposer = plan.proposer;
     round.first_worker = plan.first_worker;
     round.known = memory.mask(shard);
     rounds_.push_back(round);
   }
 }
 
-void ShardExchange::encode_pushes(const Sparse& picks, std::span<const std::uint32_t> proposals) {
+void ShardExchange::encode_pushes(const Sparse& picks) {
   std::size_t begin = 0;  // of the shard
   split(picks.indices, rounds_, [&](std::size_t shard, std::size_t from, std::size_t to) {
-    Sparse& entries = pushes_[shard].entries;
+    Sparse& entries = pushes_[shard];
     entries.clear();
     entries.reserve(std::min(rounds_[shard].picked, rounds_[shard].address.numel));
     for (std::size_t j = from; j < to; ++j) {
       entries.push_back(static_cast<std::uint32_t>(picks.indices[j] - begin), picks.values[j]);
-    }
-    begin += rounds_[shard].address.numel;
-  });
-  begin = 0;
-  split(proposals, rounds_, [&](std::size_t shard, std::size_t from, std::size_t to) {
-    std::vector<std::uint32_t>& part = pushes_[shard].proposals;
-    part.clear();
-    for (std::size_t j = from; j < to; ++j) {
-      part.push_back(static_cast<std::uint32_t>(proposals[j] - begin));
     }
     begin += rounds_[shard].address.numel;
   });
@@ -120,7 +109,7 @@ void ShardExchange::encode_pushes(const Sparse& picks, std::span<const std::uint
     const ShardRound& round = rounds_[shard];
     outgoing_[shard].clear();
     outgoing_[shard].reserve(
-        message::shard_max_bytes(round.of(message::ShardKind::push), round.push_limits()));
+        message::shard_max_bytes(round.of(message::ShardKind::push), round.max_pushed()));
     const message::ShardForm form = codec_.encode(
         pushes_[shard], round.of(message::ShardKind::push), round.known, outgoing_[shard]);
     ++tally_.forms[static_cast<std::size_t>(form)];
@@ -136,7 +125,7 @@ void ShardExchange::talk(Transport& wire) {
     const auto shard = static_cast<std::size_t>(server);
     const ShardRound& round = rounds_[shard];
     incoming_[shard].resize(message::shard_max_bytes(round.of(message::ShardKind::aggregate),
-                                                     round.aggregate_limits(wire.size())));
+                                                     round.max_aggregated(wire.size())));
     receives_.push_back(down_->post_recv(server, kAggregateTag, incoming_[shard], Fit::at_most));
     if (!contributes()) continue;
     sends_.push_back(up_->post_send(server, kPushTag, outgoing_[shard]));
@@ -154,10 +143,10 @@ void ShardExchange::decode_aggregates(const Transport& wire) {
     const Bytes message =
         own ? server_->aggregate() : Bytes(incoming_[shard]).first(lengths_[shard]);
     const ShardRound& round = rounds_[shard];
-    aggregates_[shard].entries.reserve(round.aggregate_limits(wire.size()).entries);
+    aggregates_[shard].reserve(round.max_aggregated(wire.size()));
     try {
       codec_.decode(message, round.of(message::ShardKind::aggregate),
-                    round.aggregate_limits(wire.size()), round.known, aggregates_[shard]);
+                    round.max_aggregated(wire.size()), round.known, aggregates_[shard]);
     } catch (const WireError& error) {
       const int server = static_cast<int>(shard);
       throw WireError(fmt::format("rank {} got from the server on rank {} ({}) a {}", wire.rank(),

@@ -19,9 +19,8 @@ class ShardExchange {
   // The values on which all ranks agree for a step.
   struct Plan {
     std::uint64_t step = 0;
-    std::size_t picked = 0;       // entries that each worker pushes at most
-    std::size_t kept = SIZE_MAX;  // entries that all servers together send at most; SIZE_MAX: all
-    int proposer = kAnyRank;      // the worker that proposes coordinates for the next step
+    std::size_t picked = 0;       // by each worker, at most
+    std::size_t kept = SIZE_MAX;  // by all servers together; SIZE_MAX: everything
     int first_worker = 0;
     message::ValueCoding values = message::ValueCoding::bf16;
   };
@@ -30,20 +29,17 @@ class ShardExchange {
   // WireError if the residual that was loaded does not fit.
   void open(Transport& wire, const UnionMemory& memory);
 
-  // Makes the exchange of one step: pushes the picks, and the proposals if this worker is the
-  // proposer, and receives the aggregates. If it throws, the servers' residuals are as before.
-  void run(const GradientStep& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks,
-           std::span<const std::uint32_t> proposals);
-  // Makes the new residual of the server permanent. To be called once the step cannot fail anymore.
+  // Pushes the picks and receives the aggregates. If it throws, the servers' residuals are as
+  // before.
+  void run(const GradientStep& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks);
+  // The step is made: what servers withhold counts.
   void commit() noexcept {
     if (server_) server_->commit();
   }
 
-  // Returns the aggregates of the last run(), by shard.
-  std::span<const message::ShardContents> aggregates() const noexcept { return aggregates_; }
-  // Return what this rank pushed in the last run(), by shard, as values and as messages. Its own
-  // shard, if it has one, is among the values and has no message.
-  std::span<const message::ShardContents> pushes() const noexcept { return pushes_; }
+  std::span<const Sparse> aggregates() const noexcept { return aggregates_; }
+  // What this rank pushed: by shard, its own, if it has one, included; and the messages.
+  std::span<const Sparse> pushes() const noexcept { return pushes_; }
   std::span<const Payload> push_messages() const noexcept { return outgoing_; }
 
   // Returns the residual of the server on this rank; it is empty if the rank has no server.
@@ -64,7 +60,7 @@ class ShardExchange {
 
  private:
   void agree(const Plan& plan, const UnionMemory& memory);
-  void encode_pushes(const Sparse& picks, std::span<const std::uint32_t> proposals);
+  void encode_pushes(const Sparse& picks);
   void serve();
   void talk(Transport& wire);
   void decode_aggregates(const Transport& wire);
@@ -72,8 +68,8 @@ class ShardExchange {
 
   std::vector<float> loaded_residual_;
   message::ShardCodec codec_;
-  std::vector<ShardRound> rounds_;  // by shard, like the vectors below
-  std::vector<message::ShardContents> pushes_, aggregates_;
+  std::vector<ShardRound> rounds_;  // by shard, as all below
+  std::vector<Sparse> pushes_, aggregates_;
   std::vector<Payload> outgoing_, incoming_;
   std::vector<std::size_t> lengths_;  // of the messages in incoming_
   std::vector<Pending> receives_, sends_;

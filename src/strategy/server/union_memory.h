@@ -1,5 +1,5 @@
-// What workers remember of the aggregates that a server sent them, and so all of them alike: the
-// coordinates that they prefer, to make the union of their next picks small.
+// The coordinates that workers prefer, to make the union of their next picks small. They follow
+// from the aggregates that the servers sent, so all ranks know the same ones.
 #pragma once
 
 #include <cstdint>
@@ -7,41 +7,39 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "message/shard_message.h"
 #include "thinwire/collective.h"  // Share
 
 namespace thinwire::strategy {
 
-// By what a worker selects.
+// How a worker selects the entries that it pushes.
 enum class SelectionRule {
-  hysteresis,  // what is in the last aggregate counts (1 + lambda) times
-  magnitude,   // no memory
-  mask,        // the strongest of the last aggregate, and a quota of others
-  frequency,   // counts (1 + lambda f) times, f how often it was in the last aggregates
-  age,         // hysteresis, and more the longer it was in none
-  leader,      // what one of the workers proposed
+  hysteresis,  // by magnitude, where an entry of the last aggregate counts (1 + lambda) times
+  magnitude,   // by magnitude alone
+  mask,  // the largest at the strongest coordinates of the last aggregate, and a quota of others
 };
 
 class UnionMemory {
  public:
-  explicit UnionMemory(SelectionRule rule) : metric_(rule) {}
+  explicit UnionMemory(SelectionRule rule) : rule_(rule) {}
 
-  // Of a vector cut into shards. WireError if a loaded memory is of another vector.
+  // Prepares for a vector of numel elements in so many shards. Must be called once, after load() if
+  // at all. Throws WireError if the loaded state is of another vector or another number of shards.
   void begin(std::size_t numel, int shards);
-  // What came back in a step in which every worker picked k, by shard.
-  void observe(std::uint64_t step, std::size_t k,
-               std::span<const message::ShardContents> aggregates);
+  // Takes in the aggregates of a step in which every worker picked k entries, one per shard.
+  void observe(std::size_t k, std::span<const Sparse> aggregates);
 
-  SelectionRule rule() const noexcept { return metric_; }
+  SelectionRule rule() const noexcept { return rule_; }
+  // Returns which elements of the vector a shard holds.
   Share range(std::size_t shard) const noexcept {
     return share_of(numel_, static_cast<int>(shard), static_cast<int>(masks_.size()));
   }
   std::size_t shards() const noexcept { return masks_.size(); }
-  // The preferred coordinates of a shard, counted from its begin; strictly increasing.
+  // Returns the preferred coordinates of a shard, strictly increasing, counted from its first
+  // element. Valid until the next observe() or load().
   std::span<const std::uint32_t> mask(std::size_t shard) const { return masks_[shard]; }
-  // No more were ever preferred, and memory for so many is set aside.
+  // Returns for how many preferred coordinates memory is set aside; there were never more.
   std::size_t most_preferred() const noexcept;
-  // Calls visit(index) for all of them, counted from the begin of the vector.
+  // Calls visit(index) for all preferred coordinates, counted from the first element of the vector.
   template <class Visit>
   void for_each_preferred(Visit visit) const {
     for (std::size_t shard = 0; shard < masks_.size(); ++shard) {
@@ -50,23 +48,17 @@ class UnionMemory {
     }
   }
 
-  // Frequency: an average over about ten steps, 0 ... 1, of every element.
-  Floats frequencies() const noexcept { return frequencies_; }
-  // Age: after which step each element last came back, counted from 1; 0 if never.
-  std::span<const std::uint32_t> last_seen() const noexcept { return last_seen_; }
-
+  // The state as part of a checkpoint. load throws WireError if the bytes end too early.
   void save(base::ByteWriter& out) const;
   void load(base::ByteReader& in);
 
  private:
-  void prefer(std::size_t shard, std::size_t k, const message::ShardContents& aggregate);
+  void prefer(std::size_t shard, std::size_t k, const Sparse& aggregate);
 
-  SelectionRule metric_;
+  SelectionRule rule_;
   std::size_t numel_ = 0;
   std::vector<std::vector<std::uint32_t>> masks_;  // by shard
-  std::vector<float> frequencies_;
-  std::vector<std::uint32_t> last_seen_;
-  Sparse strongest_, others_;  // scratch
+  Sparse strongest_, others_;                      // scratch
 };
 
 }  // namespace thinwire::strategy

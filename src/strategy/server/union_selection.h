@@ -1,5 +1,5 @@
-// Which entries a worker sends, if the union of what all workers send is to stay small: by their
-// magnitude, and by what came back from the server before.
+// Selects the entries that a worker pushes, by their magnitude and by what came back from the
+// servers before, so that the union over all workers stays small.
 #pragma once
 
 #include "kernel/topk.h"
@@ -7,40 +7,35 @@
 
 namespace thinwire::strategy {
 
-// How strongly the memory counts.
+// How strongly the selection prefers what came back before.
 struct Preference {
   float lambda = 1;
-  double quota = 0.25;  // of the picks of `mask`, the share that may be anything else
+  double quota = 0.25;  // with the rule `mask`: the share of the picks that may be elsewhere
 };
 
-// The scores are those of SelectionRule; the entries with the k largest are exactly found, of equal
-// ones those of lower index.
+// Finds exactly the k entries with the largest scores, which SelectionRule defines; of equal scores
+// the lower index wins. It keeps its scratch memory; one thread at a time may use it.
 class UnionSelection {
  public:
   // Accumulates, then moves up to k entries of the residual to `out`.
   void select(const kernel::Accumulation& accumulation, std::size_t k, const UnionMemory& memory,
-              const Preference& preference, std::uint64_t step, Sparse& out);
+              const Preference& preference, Sparse& out);
+  // Does the same by magnitude alone.
   void select_largest(const kernel::Accumulation& accumulation, std::size_t k, Sparse& out) {
     top_k_.select(accumulation, k, out);
   }
-  // Where the k largest entries of the residual are. `zeros` is all 0, of the same length.
-  void propose(MutFloats zeros, MutFloats residual, std::size_t k,
-               std::vector<std::uint32_t>& indices);
 
  private:
   void select_boosted(const kernel::Accumulation& rest, std::size_t k, const UnionMemory& memory,
                       float factor, Sparse& out);
-  template <class Weight>
-  void select_weighted(const kernel::Accumulation& rest, std::size_t k, Weight weight, Sparse& out);
   void select_inside_and_out(const kernel::Accumulation& rest, std::size_t k,
                              const UnionMemory& memory, double quota, Sparse& out);
-  void select_preferred(MutFloats residual, std::size_t k, const UnionMemory& memory, Sparse& out);
   void put_dropped_back(MutFloats residual) const;
   void take_preferred(MutFloats residual, const UnionMemory& memory, Sparse& out);
 
   kernel::TopK top_k_;
   Sparse inside_, outside_, dropped_;
-  std::vector<float> saved_, scores_;
+  std::vector<float> saved_;
 };
 
 }  // namespace thinwire::strategy

@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/random.h"
 #include "thinwire/error.h"
@@ -14,19 +13,17 @@ namespace {
 
 constexpr std::size_t kNumel = 40;
 
-message::ShardContents came_back(std::vector<std::uint32_t> indices) {
-  message::ShardContents out;
-  for (const std::uint32_t index : indices) {
-    out.entries.push_back(index, 1 + static_cast<float>(index));
-  }
+Sparse came_back(std::vector<std::uint32_t> indices) {
+  Sparse out;
+  for (const std::uint32_t index : indices) out.push_back(index, 1 + static_cast<float>(index));
   return out;
 }
 
-UnionMemory memory_of(SelectionRule rule, const std::vector<message::ShardContents>& aggregates,
+UnionMemory memory_of(SelectionRule rule, const std::vector<Sparse>& aggregates,
                       std::size_t k = 4) {
   UnionMemory memory(rule);
   memory.begin(kNumel, static_cast<int>(aggregates.size()));
-  memory.observe(0, k, aggregates);
+  memory.observe(k, aggregates);
   return memory;
 }
 
@@ -35,12 +32,11 @@ struct Worker {
   Worker() : residual(kNumel), zeros(kNumel) {
     for (std::size_t i = 0; i < kNumel; ++i) residual[i] = static_cast<float>(kNumel - i);
   }
-  Sparse select(std::size_t k, const UnionMemory& memory, const Preference& preference = {},
-                std::uint64_t step = 1) {
+  Sparse select(std::size_t k, const UnionMemory& memory, const Preference& preference = {}) {
     Sparse out;
     UnionSelection selection;
     selection.select({.gradient = zeros, .residual = residual, .velocity = {}, .params = {}}, k,
-                     memory, preference, step, out);
+                     memory, preference, out);
     return out;
   }
   std::vector<float> residual, zeros;
@@ -69,66 +65,23 @@ TEST(UnionSelection, MaskTakesTheStrongestAndAQuotaOfOthers) {
   EXPECT_EQ(Worker().select(4, memory, {.quota = 0}).indices, (Indices{20, 25, 30, 35}));
 }
 
-TEST(UnionSelection, LeaderTakesWhatWasProposed) {
-  message::ShardContents proposed;
-  proposed.proposals = {3, 9};
-  const auto memory = memory_of(SelectionRule::leader, {came_back({1, 2}), proposed});
-  EXPECT_EQ(Worker().select(4, memory).indices, (Indices{23, 29}));
-  EXPECT_EQ(Worker().select(1, memory).indices, (Indices{23}));  // if density has fallen
-}
-
-TEST(UnionSelection, FrequencyForgetsSlowly) {
-  UnionMemory memory(SelectionRule::frequency);
-  memory.begin(kNumel, 1);
-  const std::vector<message::ShardContents> often = {came_back({30})}, once = {came_back({35})};
-  for (std::uint64_t step = 0; step < 20; ++step) memory.observe(step, 4, often);
-  memory.observe(20, 4, once);
-  EXPECT_NEAR(memory.frequencies()[30], 0.9 * (1 - std::pow(0.9, 20)), 1e-5);
-  EXPECT_NEAR(memory.frequencies()[35], 0.1, 1e-6);
-  EXPECT_EQ(Worker().select(2, memory, {.lambda = 8}).indices, (Indices{0, 30}));
-}
-
-TEST(UnionSelection, AgeAddsToWhatHasNotComeBackForLong) {
-  UnionMemory memory(SelectionRule::age);
-  memory.begin(kNumel, 1);
-  std::vector<std::uint32_t> all_but_two(kNumel);
-  std::iota(all_but_two.begin(), all_but_two.end(), 0u);
-  std::erase(all_but_two, 2);
-  memory.observe(0, 4, std::vector<message::ShardContents>{came_back(all_but_two)});
-  memory.observe(60, 4, std::vector<message::ShardContents>{came_back({39})});
-  // 38 (1 + 0.004 50) is more than 39 and 40 with less than 50 steps.
-  EXPECT_EQ(Worker().select(1, memory, {.lambda = 0}, 3).indices, (Indices{0}));
-  EXPECT_EQ(Worker().select(1, memory, {.lambda = 0}, 61).indices, (Indices{0}));
-  EXPECT_EQ(Worker().select(1, memory, {.lambda = 50}, 61).indices, (Indices{39}));
-}
-
-TEST(UnionSelection, ProposesTheLargestAndTakesNothing) {
-  Worker worker;
-  UnionSelection selection;
-  Indices proposals;
-  const auto before = worker.residual;
-  selection.propose(worker.zeros, worker.residual, 3, proposals);
-  EXPECT_EQ(proposals, (Indices{0, 1, 2}));
-  EXPECT_EQ(worker.residual, before);
-}
-
-// Whatever the rule: at most k picks, each with what the residual held, and nothing else changed.
+// Every rule picks at most k entries, each with the value of the residual, and changes nothing
+// else.
 RC_GTEST_PROP(UnionSelectionProperty, MovesPicksAndNothingElse, ()) {
-  const auto rule = static_cast<SelectionRule>(*rc::gen::inRange(0, 6));
+  const auto rule = static_cast<SelectionRule>(*rc::gen::inRange(0, 3));
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 100'000);
   const auto k = *rc::gen::inRange<std::size_t>(1, kNumel + 1);
   UnionMemory memory(rule);
   memory.begin(kNumel, *rc::gen::inRange(1, 4));
   for (std::uint64_t step = 0; step < 3; ++step) {
-    std::vector<message::ShardContents> aggregates(memory.shards());
+    std::vector<Sparse> aggregates(memory.shards());
     for (std::size_t shard = 0; shard < memory.shards(); ++shard) {
       for (std::uint32_t i = 0; i < memory.range(shard).size(); ++i) {
         const auto random = base::philox(seed, step, 100 * shard + i, base::Purpose::test);
-        if (random[0] % 3 == 0) aggregates[shard].entries.push_back(i, base::unit_float(random[1]));
-        if (random[2] % 8 == 0) aggregates[shard].proposals.push_back(i);
+        if (random[0] % 3 == 0) aggregates[shard].push_back(i, base::unit_float(random[1]));
       }
     }
-    memory.observe(step, k, aggregates);
+    memory.observe(k, aggregates);
   }
   Worker worker;
   for (std::size_t i = 0; i < kNumel; ++i) {
@@ -137,7 +90,7 @@ RC_GTEST_PROP(UnionSelectionProperty, MovesPicksAndNothingElse, ()) {
   }
   const auto before = worker.residual;
   const Sparse picks =
-      worker.select(k, memory, {.lambda = 1.7f, .quota = *rc::gen::element(0.0, 0.3, 1.0)}, 3);
+      worker.select(k, memory, {.lambda = 1.7f, .quota = *rc::gen::element(0.0, 0.3, 1.0)});
   RC_ASSERT(picks.size() <= k);
   RC_ASSERT(std::ranges::adjacent_find(picks.indices, std::greater_equal{}) == picks.indices.end());
   auto after = worker.residual;
@@ -149,11 +102,9 @@ RC_GTEST_PROP(UnionSelectionProperty, MovesPicksAndNothingElse, ()) {
 }
 
 TEST(UnionMemory, IsTheSameAfterACheckpointAndRefusesAnotherModel) {
-  for (int each = 0; each < 6; ++each) {
-    const auto rule = static_cast<SelectionRule>(each);
-    message::ShardContents first = came_back({1, 5, 9});
-    first.proposals = {2, 3};
-    const auto memory = memory_of(rule, {first, came_back({4})});
+  for (const auto rule :
+       {SelectionRule::hysteresis, SelectionRule::magnitude, SelectionRule::mask}) {
+    const auto memory = memory_of(rule, {came_back({1, 5, 9}), came_back({4})});
     Payload state;
     base::ByteWriter writer(state);
     memory.save(writer);

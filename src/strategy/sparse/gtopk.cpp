@@ -1,20 +1,18 @@
-// gTop-k S-SGD (Shi et al., ICDCS 2019): the picks of the workers are merged pairwise, and after
-// each merge only the k largest entries go on. log2 P rounds of k coordinates, however many workers
-// there are; the same k coordinates change on all of them.
+// gTop-k S-SGD (Shi et al., ICDCS 2019): the picks of the workers are merged pairwise, and each
+// merge keeps only the k largest entries. Each worker sends k coordinates in each of log2 P rounds,
+// and the same k coordinates change on all workers.
 //
-// A pick that a merge drops was not applied and must not be forgotten. Who gets it back is the key
-// `residual`:
-//   return  the worker that picked it (exact)
-//   absorb  the workers that merged, each its part (exact; the least stable)
-//   paper   the worker that picked it, but only if nobody else's entry at the same index made it to
-//           the end: what was dropped on the way of an index that did is lost, as published. The
-//           loss is measured: mass_lost, of the L1 norm of what was picked.
-// Merges round to what fits on the wire; the rounding errors of what reaches the end are kept by
-// the workers that merged, whatever the key.
+// A pick that a merge drops was not applied and must stay in a residual. The key `residual` says
+// when the worker that picked it gets it back:
+//   return  always (exact)
+//   paper   only if no entry at the same index, of any worker, is in the result. An entry that was
+//           dropped although its index is in the result is lost. This is the published rule, kept
+//           to measure it: mass_lost is the share of the L1 norm of all picks that was lost.
+// Merges round to what fits on the wire. The ranks that merged keep the rounding errors of the
+// entries that are in the result.
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <functional>
 
 #include "base/spec.h"
 #include "collective/butterfly.h"
@@ -27,13 +25,12 @@
 namespace thinwire::strategy {
 namespace {
 
-enum class Rule { give_back, paper, absorb };
-enum class Shape { butterfly, tree };
+enum class Rule { give_back, paper };
 
 constexpr Tag kOutcomeTag{7};
 
-// Several ranks may do the same merge; each accounts for every count-th of its entries.
-struct Performers {
+// Several ranks do the same merge; each accounts for every count-th of its entries.
+struct MergeShare {
   std::size_t position = 0, count = 1;
   bool takes(std::size_t entry) const noexcept { return entry % count == position; }
 };
@@ -41,11 +38,8 @@ struct Performers {
 class GTopK final : public SparseStrategy {
  public:
   explicit GTopK(base::Spec& spec) : SparseStrategy(spec) {
-    static constexpr std::string_view kShapes[] = {"butterfly", "tree"};
-    static constexpr std::string_view kRules[] = {"return", "paper", "absorb"};
-    shape_ = spec.choice("shape", kShapes) == "tree" ? Shape::tree : Shape::butterfly;
-    const std::string rule = spec.choice("residual", kRules);
-    rule_ = rule == "paper" ? Rule::paper : rule == "absorb" ? Rule::absorb : Rule::give_back;
+    static constexpr std::string_view kRules[] = {"return", "paper"};
+    rule_ = spec.choice("residual", kRules) == "paper" ? Rule::paper : Rule::give_back;
   }
 
   std::vector<Metric> metrics() const override {
@@ -55,41 +49,42 @@ class GTopK final : public SparseStrategy {
   }
 
  private:
-  bool exchange_picks(const GradientStep& context, std::size_t k) override {
-    begin_step(context, k);
-    timed_codec(context, [&] {
-      value_.clear();
-      value_.reserve(message::sparse_max_bytes(format(), address_.numel, k));
-      encode(picks(), address_, value_);
-    });
-    const auto combine = [&](Bytes lower, Bytes higher, Payload& out) {
-      timed_codec(context, [&] { merge_messages(lower, higher, out); });
-    };
-    bool arrived = false;  // ready merged, by others
-    const auto take = [&](Bytes merged_by_others) {
+  // The rule of the merge, with the time of its work.
+  struct TimedRule {
+    GTopK& self;
+    const GradientStep& context;
+
+    void encode(const Sparse& value, Payload& out) {
+      timed_codec(context, [&] { self.encode(value, self.address_, out); });
+    }
+    void decode(Bytes in, Sparse& out) {
       timed_codec(context, [&] {
-        message::decode_sparse(merged_by_others, format(), address_, k_, final_);
-        arrived = true;
+        out.reserve(self.k_);
+        message::decode_sparse(in, self.value_coding(), self.address_, self.k_, out);
       });
-    };
-    const std::size_t longest = message::sparse_max_bytes(format(), address_.numel, k);
-    const auto merge_all = shape_ == Shape::tree ? merge_tree : merge_butterfly;
-    merge_all(context.wire, value_, longest, {std::ref(combine), std::ref(take)});
+    }
+    void combine(const Sparse& lower, const Sparse& higher, Sparse& out) {
+      timed_codec(context, [&] { self.combine(lower, higher, out); });
+    }
+  };
+
+  bool exchange_picks(const GradientStep& context, std::size_t k) override {
+    timed_codec(context, [&] { begin_step(context, k); });
+    TimedRule rule{*this, context};
+    merge_.run(context.wire, result_,
+    message::sparse_max_bytes(value_coding(), address_.numel, k), rule);
     if (rule_ == Rule::give_back) pass_outcomes_on(context.wire);
     bool finite = true;
-    timed_codec(context, [&] {
-      if (!arrived) message::decode_sparse(value_, format(), address_, k_, final_);
-      finite = apply(context);
-    });
+    timed_codec(context, [&] { finite = apply(context.grads); });
     return finite;
   }
 
-  std::span<const std::uint32_t> changed() const override { return final_.indices; }
+  std::span<const std::uint32_t> changed() const override { return result_.indices; }
 
   double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
     const collective::Butterfly butterfly(0, ranks);
     const double rounds = butterfly.rounds() - (butterfly.folds() ? 1 : 0);
-    return message_bytes(numel, k) * (shape_ == Shape::tree ? 2 * rounds : rounds);
+    return message_bytes(numel, k) * rounds;
   }
   double applied(int) const override { return 1; }
 
@@ -100,60 +95,60 @@ class GTopK final : public SparseStrategy {
     workers_ = context.wire.size();
     merges_ = 0;
     outcomes_.clear(k);
-    children_.clear();
+    watches_partner_ = false;
     roundings_.clear();
     drops_.clear();
     if (rule_ != Rule::give_back) {
       const auto most_merges = std::bit_width(static_cast<std::size_t>(workers_));
       drops_.reserve(2 * k * static_cast<std::size_t>(most_merges));
     }
-    for (Sparse* entries : {&lower_, &higher_, &final_}) entries->reserve(k);
-    for (Sparse* entries : {&merged_, &dropped_}) entries->reserve(2 * k);
+    result_.reserve(2 * k);
+    result_ = picks();
+    dropped_.reserve(2 * k);
     errors_.reserve(k);
     survivors_.reserve(k);
     bits_.reserve((k + 7) / 8);
-    outcomes_.watch(picks());  // the first list
+    outcomes_.watch(picks());  // list 0
   }
 
-  // One merge: decode, add, keep the k largest, round, encode, and note what became of the rest.
-  void merge_messages(Bytes lower, Bytes higher, Payload& out) {
-    message::decode_sparse(lower, format(), address_, k_, lower_);
-    message::decode_sparse(higher, format(), address_, k_, higher_);
-    kernel::merge(lower_, higher_, merged_);
-    kernel::cut(merged_, k_, dropped_);
-    errors_.resize(merged_.size());
-    message::round_to_wire(format().values, merged_.values, errors_);
-    drop_zeros();
-    encode(merged_, address_, out);
-    account(next_performers());
+  // Adds the two values, keeps the k largest entries, rounds them, and notes what was dropped.
+  void combine(const Sparse& lower, const Sparse& higher, Sparse& out) {
+    out.reserve(2 * k_);
+    kernel::merge(lower, higher, out);
+    kernel::cut(out, k_, dropped_);
+    errors_.resize(out.size());
+    message::round_to_wire(value_coding(), out.values, errors_);
+    drop_zeros(out);
+    account(next_share(higher), out);
   }
 
-  // Values that cancelled, or were rounded to 0, tell nobody anything.
-  void drop_zeros() {
+  // Removes values that cancelled or were rounded to 0.
+  void drop_zeros(Sparse& merged) {
     std::size_t kept = 0;
-    for (std::size_t j = 0; j < merged_.size(); ++j) {
-      if (merged_.values[j] != 0) {
-        merged_.indices[kept] = merged_.indices[j];
-        merged_.values[kept] = merged_.values[j];
+    for (std::size_t j = 0; j < merged.size(); ++j) {
+      if (merged.values[j] != 0) {
+        merged.indices[kept] = merged.indices[j];
+        merged.values[kept] = merged.values[j];
         errors_[kept++] = errors_[j];
       } else if (errors_[j] != 0) {
-        dropped_.push_back(merged_.indices[j], errors_[j]);
+        dropped_.push_back(merged.indices[j], errors_[j]);
       }
     }
-    merged_.indices.resize(kept);
-    merged_.values.resize(kept);
+    merged.indices.resize(kept);
+    merged.values.resize(kept);
   }
 
-  // Of the merge that comes next on this rank: who else does it.
-  Performers next_performers() {
+  // Returns which part of the next merge this rank accounts for.
+  MergeShare next_share(const Sparse& higher) {
     const int merge = merges_++;
     const collective::Butterfly butterfly(rank_, workers_);
-    const bool alone = shape_ == Shape::tree || (butterfly.paired() && merge == 0);
-    if (alone) {
-      // The other side is one rank that has left, and will want to know.
+    if (butterfly.paired() && merge == 0) {
+      // `higher` are the picks of the next rank, which takes part in no other merge and has to be
+      // told which of its picks were applied.
       if (rule_ == Rule::give_back) {
-        children_.push_back({rank_ + (1 << merge), outcomes_.size()});
-        outcomes_.watch(higher_);
+        watches_partner_ = true;
+        partner_list_ = outcomes_.size();
+        outcomes_.watch(higher);
       }
       return {};
     }
@@ -162,61 +157,45 @@ class GTopK final : public SparseStrategy {
     return {static_cast<std::size_t>(butterfly.place()) % count, count};
   }
 
-  void account(const Performers& performers) {
-    if (rule_ != Rule::give_back) {
+  void account(const MergeShare& share, const Sparse& merged) {
+    if (rule_ == Rule::paper) {
       for (std::size_t j = 0; j < dropped_.size(); ++j) {
-        if (performers.takes(j)) drops_.push_back({dropped_.indices[j], dropped_.values[j]});
+        if (share.takes(j)) drops_.push_back({dropped_.indices[j], dropped_.values[j]});
       }
     }
-    if (rule_ == Rule::absorb) {
-      for (std::size_t j = 0; j < merged_.size(); ++j) {
-        if (errors_[j] != 0 && performers.takes(j)) {
-          drops_.push_back({merged_.indices[j], errors_[j]});
-        }
-      }
-      return;
-    }
-    outcomes_.keep_only(merged_.indices);
-    // If a later merge drops an entry, it comes back as it was picked, without any rounding.
+    outcomes_.keep_only(merged.indices);
+    // The rounding errors are in a list of their own: if a later merge drops an entry, its worker
+    // gets back the pick as it was, without any rounding.
     roundings_.push_back(outcomes_.size());
     PickOutcomes::Watched& roundings = outcomes_.watch();
-    for (std::size_t j = 0; j < merged_.size(); ++j) {
-      if (errors_[j] != 0 && performers.takes(j)) {
-        PickOutcomes::add(roundings, merged_.indices[j], errors_[j]);
+    for (std::size_t j = 0; j < merged.size(); ++j) {
+      if (errors_[j] != 0 && share.takes(j)) {
+        PickOutcomes::add(roundings, merged.indices[j], errors_[j]);
       }
     }
   }
 
-  // Ranks whose merges somebody else did learn from it which of their entries lived.
+  // Tells the odd rank of each pair, which did not merge, which of its picks were applied.
   void pass_outcomes_on(Transport& wire) {
     const collective::Butterfly butterfly(rank_, workers_);
-    const bool tree = shape_ == Shape::tree;
-    const bool left = tree ? rank_ != 0 : butterfly.paired() && rank_ % 2 != 0;
-    if (left) {
-      const int parent = tree ? collective::TreePlace(rank_, workers_).parent : rank_ - 1;
-      const Sparse& handed_on = merges_ == 0 ? picks() : merged_;
-      bits_.resize((handed_on.size() + 7) / 8);
-      wire.wait(wire.post_recv(parent, kOutcomeTag, bits_));
-      unpack_survivors(handed_on.indices, bits_, survivors_);
+    if (butterfly.paired() && rank_ % 2 != 0) {
+      bits_.resize((picks().size() + 7) / 8);
+      wire.wait(wire.post_recv(rank_ - 1, kOutcomeTag, bits_));
+      unpack_survivors(picks().indices, bits_, survivors_);
       outcomes_.keep_only(survivors_);
     }
-    for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
-      pack_alive(outcomes_[child->list], bits_);
-      wire.send(child->rank, kOutcomeTag, bits_);
+    if (watches_partner_) {
+      pack_alive(outcomes_[partner_list_], bits_);
+      wire.send(rank_ + 1, kOutcomeTag, bits_);
     }
   }
 
-  // Gives back to the residual what was picked, or rounded off, and not applied.
+  // Adds picks that were not applied, and rounding errors of those that were, to the residual.
   void return_unapplied() override {
-    if (rule_ == Rule::paper) outcomes_.keep_only(final_.indices);  // all that anybody knows
+    if (rule_ == Rule::paper) outcomes_.keep_only(result_.indices);
     const PickOutcomes::Watched& mine = outcomes_[0];
     for (const float value : picks().values) mass_picked_ += std::abs(value);
-    if (rule_ == Rule::absorb) {
-      for (const std::uint32_t index : picks().indices) sent(index);
-      for (const Drop& drop : drops_) residual()[drop.index] += drop.value;
-      return;
-    }
-    look_up(picks().indices, final_.indices, [&](std::size_t j, bool in_final) {
+    look_up(picks().indices, result_.indices, [&](std::size_t j, bool in_final) {
       const bool applied = rule_ == Rule::paper ? in_final : mine.alive[j] != 0;
       const std::uint32_t index = picks().indices[j];
       if (applied) sent(index);
@@ -232,51 +211,50 @@ class GTopK final : public SparseStrategy {
     measure_loss();
   }
 
-  // Of the paper's rule: what was dropped on the way at indices that others brought to the end.
+  // With the published rule: adds up the entries that were dropped although their index is in the
+  // result.
   void measure_loss() {
     for (const Drop& drop : drops_) {
-      if (std::binary_search(final_.indices.begin(), final_.indices.end(), drop.index)) {
+      if (std::binary_search(result_.indices.begin(), result_.indices.end(), drop.index)) {
         mass_lost_ += std::abs(drop.value);
       }
     }
   }
 
-  bool apply(const GradientStep& context) {
+  // Writes the mean to the gradients, which are 0. Returns whether all values are finite.
+  bool apply(MutFloats gradients) {
     bool finite = true;
-    const MutFloats gradients = context.grads;
-    for (std::size_t j = 0; j < final_.size(); ++j) {
-      const float mean = final_.values[j] / static_cast<float>(workers_);
-      gradients[final_.indices[j]] = mean;
+    for (std::size_t j = 0; j < result_.size(); ++j) {
+      const float mean = result_.values[j] / static_cast<float>(workers_);
+      gradients[result_.indices[j]] = mean;
       finite = finite && std::isfinite(mean);
     }
-    count_selected(final_.indices);
+    count_selected(result_.indices);
     return finite;
   }
 
-  struct Child {
-    int rank;
-    std::size_t list;  // of outcomes_, with what it handed on
-  };
   struct Drop {
     std::uint32_t index;
     float value;
   };
 
-  Shape shape_;
   Rule rule_;
-  // Of the step under way:
+  ButterflyMerge<Sparse> merge_;
+  // State of the current step:
   std::size_t k_ = 0;
   message::SparseAddress address_;
-  int rank_ = 0, workers_ = 1, merges_ = 0;
-  Payload value_, bits_;
-  Sparse lower_, higher_, merged_, dropped_, final_;
+  int rank_ = 0, workers_ = 1;
+  int merges_ = 0;           // how many this rank has done
+  Sparse result_, dropped_;  // the value that is merged; what the last merge dropped
+  Payload bits_;
   std::vector<float> errors_;
   std::vector<std::uint32_t> survivors_;
   PickOutcomes outcomes_;
-  std::vector<Child> children_;
+  bool watches_partner_ = false;        // whether this rank merged for the next rank
+  std::size_t partner_list_ = 0;        // the list of outcomes_ with the picks of that rank
   std::vector<std::size_t> roundings_;  // lists of outcomes_
-  std::vector<Drop> drops_;             // and roundings, if they are absorbed
-  // Of the run:
+  std::vector<Drop> drops_;             // with the published rule: all that merges dropped
+  // Sums over the run:
   double mass_lost_ = 0, mass_picked_ = 0;
 };
 

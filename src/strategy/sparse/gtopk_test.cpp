@@ -65,88 +65,74 @@ float contested(int rank, std::uint64_t, std::size_t element) {
 }
 
 TEST(GTopK, ThePapersRuleLosesWhatWasDroppedOnTheWayAndSaysHowMuch) {
-  for (const char* shape : {"butterfly", "tree"}) {
-    test::StrategyRun run;
-    run.workers = 4;
-    run.numel = 10;
-    run.steps = 1;
-    run.gradient = contested;
-    run.spec = fmt::format("gtopk:density=0.1,values=fp32,residual=paper,shape={}", shape);
-    const auto paper = test::play(run);
-    EXPECT_EQ(paper[0].grads[0][0], 25);                     // 100 / 4: rank 2's
-    EXPECT_EQ(test::residual_of(paper[0])[0], 0) << shape;   // rank 0's 1 is gone
-    EXPECT_EQ(test::residual_of(paper[1])[1], 50) << shape;  // nobody brought index 1 to the end
-    EXPECT_DOUBLE_EQ(metric(paper, "mass_lost"), 1.0 / 151);
-
-    run.spec = fmt::format("gtopk:density=0.1,values=fp32,residual=return,shape={}", shape);
-    const auto returned = test::play(run);
-    EXPECT_EQ(returned[0].grads, paper[0].grads);
-    EXPECT_EQ(test::residual_of(returned[0])[0], 1) << shape;
-    EXPECT_EQ(test::residual_of(returned[1])[1], 50) << shape;
-    EXPECT_EQ(metric(returned, "mass_lost"), 0);
-  }
-}
-
-TEST(GTopK, AbsorbLeavesWhatWasDroppedWithThoseWhoMerged) {
   test::StrategyRun run;
   run.workers = 4;
   run.numel = 10;
   run.steps = 1;
   run.gradient = contested;
-  run.spec = "gtopk:density=0.1,values=fp32,residual=absorb,shape=tree";
-  const auto records = test::play(run);
-  EXPECT_EQ(test::residual_of(records[0])[0], 1);   // by rank 0, who merged 0 and 1
-  EXPECT_EQ(test::residual_of(records[0])[1], 50);  // and, as the root, the halves
-  EXPECT_EQ(test::residual_of(records[1])[1], 0);
+  run.spec = "gtopk:density=0.1,values=fp32,residual=paper";
+  const auto paper = test::play(run);
+  EXPECT_EQ(paper[0].grads[0][0], 25);            // 100 / 4: rank 2's
+  EXPECT_EQ(test::residual_of(paper[0])[0], 0);   // rank 0's 1 is lost
+  EXPECT_EQ(test::residual_of(paper[1])[1], 50);  // index 1 is not in the result
+  EXPECT_DOUBLE_EQ(metric(paper, "mass_lost"), 1.0 / 151);
+
+  run.spec = "gtopk:density=0.1,values=fp32,residual=return";
+  const auto returned = test::play(run);
+  EXPECT_EQ(returned[0].grads, paper[0].grads);
+  EXPECT_EQ(test::residual_of(returned[0])[0], 1);
+  EXPECT_EQ(test::residual_of(returned[1])[1], 50);
+  EXPECT_EQ(metric(returned, "mass_lost"), 0);
 }
 
 class GTopKGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(All, GTopKGroups, testing::ValuesIn(test::kGroupSizes));
 
 // k log2 P coordinates; the pairs of a number that is no power of two send one message more, or
-// only one, and the bits that tell what became of the picks.
+// only one, and the bits that say which picks were applied.
 TEST_P(GTopKGroups, SendTheBytesOfTheFormula) {
   const int size = GetParam();
   if (size == 1) return;
+  constexpr std::size_t kNumel = 4096, kPicks = 81;
   test::StrategyRun run;
   run.workers = size;
-  run.numel = 4096;
+  run.numel = kNumel;
   run.steps = 1;
-  // Two per cent, all picks apart, so that every message has k entries.
-  run.spec = "gtopk:density=0.02,values=fp32,index=raw,residual=absorb";
-  const auto records = test::play(run);
-  run.spec = "gtopk:density=0.02,values=fp32,index=raw";
+  // All workers pick the same indices, so that all messages have the same length.
+  run.gradient = [](int rank, std::uint64_t, std::size_t element) {
+    return element % 50 == 0 ? 1 + static_cast<float>(rank) : 0.0f;
+  };
+  run.spec = "gtopk:density=0.02,values=fp32,residual=paper";
+  const auto paper = test::play(run);
+  run.spec = "gtopk:density=0.02,values=fp32";
   const auto returning = test::play(run);
 
-  const std::size_t k = 81;
-  const std::size_t message =
-      message::sparse_max_bytes({message::IndexCoding::raw, message::ValueCoding::fp32}, 4096, k);
+  Sparse picks;
+  for (std::uint32_t i = 0; i < kPicks; ++i) picks.push_back(50 * i, 1.0f);
+  Payload message;
+  message::encode_sparse(picks, message::ValueCoding::fp32, {kNumel, 0}, message);
   const auto most = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   const auto rounds = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(most)));
   for (int rank = 0; rank < size; ++rank) {
     const bool paired = rank < 2 * (size - most);
     const unsigned sends = !paired ? rounds : rank % 2 != 0 ? 1 : rounds + 1;
     const std::uint64_t vote = allreduce_bytes(1, rank, size, Route::automatic, 4);
-    EXPECT_EQ(records[std::size_t(rank)].bytes_sent, sends * message + vote);
-    const std::size_t bits = paired && rank % 2 == 0 ? (k + 7) / 8 : 0;
-    EXPECT_EQ(returning[std::size_t(rank)].bytes_sent, sends * message + vote + bits);
+    EXPECT_EQ(paper[std::size_t(rank)].bytes_sent, sends * message.size() + vote);
+    const std::size_t bits = paired && rank % 2 == 0 ? (kPicks + 7) / 8 : 0;
+    EXPECT_EQ(returning[std::size_t(rank)].bytes_sent, sends * message.size() + vote + bits);
   }
 }
 
-// Rank 0 merges last in a tree, and for odd ranks: what it sends them nobody merges any more.
-TEST(GTopK, DamageIsSaidToBeOfWhoSentIt) {
-  const struct {
-    const char* shape;
-    int workers;
-  } kCases[] = {{"tree", 2}, {"tree", 4}, {"tree", 7}, {"butterfly", 3}};
-  for (const auto& [shape, workers] : kCases) {
+// Rank 0 merges for rank 1, which receives the result from it and does not merge.
+TEST(GTopK, ADamagedMessageIsReportedWithTheRankThatSentIt) {
+  for (const int workers : {2, 3, 4, 7}) {
     std::atomic<int> refused{0};
     for (int at = 0; at < 12; ++at) {
       transport::BackendOptions options;
       options.size = workers;
       options.fault = fmt::format("corrupt:rank=0,at={}", at);
       const auto worker = [&](Transport& wire) {
-        SurvivorRank rank(wire, fmt::format("gtopk:density=0.05,shape={}", shape));
+        SurvivorRank rank(wire, "gtopk:density=0.05");
         try {
           rank.step();
         } catch (const WireError& error) {
@@ -158,10 +144,10 @@ TEST(GTopK, DamageIsSaidToBeOfWhoSentIt) {
       try {
         run_workers("threads", options, worker);
       } catch (const Error&) {
-        // Of a vote, a flipped bit may go unnoticed.
+        // A flipped bit of a vote may have no effect.
       }
     }
-    EXPECT_GT(refused, 0) << shape << ", " << workers;
+    EXPECT_GT(refused, 0) << workers;
   }
 }
 

@@ -1,5 +1,5 @@
-// What becomes of the entries of sparse vectors that are merged and cut, merge after merge: an
-// entry lives as long as every merge on its way has kept its index.
+// Follows the entries of sparse vectors through several merges that each keep only the largest
+// entries: an entry is alive as long as every merge has kept its index.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,30 @@ class PickOutcomes {
     std::vector<std::uint8_t> alive;  // 0 or 1, for each entry
   };
 
-  // Forgets all; lists of up to `room` entries will need no new memory once they had it.
+  // Drops all lists but keeps their memory. Lists get room for `room` entries when they are made.
   void clear(std::size_t room) noexcept {
     used_ = 0;
     room_ = room;
   }
-  // Valid until the next call.
+  // Make a new list, of these entries or empty (add() fills it). The reference is valid until the
+  // next call.
   Watched& watch(const Sparse& entries);
-  Watched& watch();  // nobody yet; fill it by add
+  Watched& watch();
   static void add(Watched& watched, std::uint32_t index, float value);
 
-  // Of everything watched so far, only what is among `survivors` (strictly increasing) lives on.
+  // Marks all entries of all lists as dead whose index is not in `survivors` (strictly increasing).
   void keep_only(std::span<const std::uint32_t> survivors);
 
   std::size_t size() const noexcept { return used_; }
   Watched& operator[](std::size_t i) noexcept { return lists_[i]; }
 
  private:
-  std::vector<Watched> lists_;  // the first used_ are in use; the memory of all is kept
+  std::vector<Watched> lists_;  // the first used_ are in use
   std::size_t used_ = 0;
   std::size_t room_ = 0;
 };
 
-// Calls found(j, whether entries.indices[j] is among `others`) for every entry.
+// Calls found(j, whether indices[j] is in `others`) for every j. Both must increase strictly.
 template <class Found>
 void look_up(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> others,
              Found found) {
@@ -50,9 +51,10 @@ void look_up(std::span<const std::uint32_t> indices, std::span<const std::uint32
   }
 }
 
-// One bit per entry, the first in the lowest bit of the first byte.
+// Writes one bit per entry, which says whether it is alive: the first is the lowest bit of the
+// first byte.
 void pack_alive(const PickOutcomes::Watched& watched, Payload& bits);
-// The indices whose bit is set; bits must hold one for each.
+// Replaces `survivors` by the indices whose bit is set. `bits` must have a bit for each index.
 void unpack_survivors(std::span<const std::uint32_t> indices, Bytes bits,
                       std::vector<std::uint32_t>& survivors);
 

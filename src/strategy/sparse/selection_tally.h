@@ -11,9 +11,11 @@ namespace thinwire::strategy {
 
 class SelectionTally {
  public:
+  // Starts to count for the tensors of a layout.
   void begin(const Layout& layout);
-  void count(std::span<const std::uint32_t> indices);  // of one step, strictly increasing
-  // Per tensor, the share of its coordinates that was selected in a step.
+  // Counts the coordinates that were selected in a step, which must increase strictly.
+  void count(std::span<const std::uint32_t> indices);
+  // Appends a metric per tensor: the share of its coordinates that was selected, per step.
   void report(std::vector<Metric>& out) const;
 
  private:

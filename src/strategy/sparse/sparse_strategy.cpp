@@ -1,12 +1,12 @@
 #include "strategy/sparse/sparse_strategy.h"
-#include "base/spec.h"
-#include "kernel/finite.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/spec.h"
+#include "kernel/finite.h"
 #include "message/values.h"
 #include "strategy/common/entries.h"
 #include "strategy/common/phase_time.h"
@@ -16,13 +16,13 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 constexpr std::size_t kMostParameters = std::size_t{1} << 32;
 
-// The fewest bytes that `count` entries of any indices take, their values as they are.
-double entropy_bytes(const message::SparseFormat& format, std::size_t numel, std::size_t count) {
+// Returns the bytes that `count` entries take if no bit of their indices is wasted.
+double entropy_bytes(message::ValueCoding coding, std::size_t numel, std::size_t count) {
   return message::index_entropy_bits(numel, count) / 8 +
-         static_cast<double>(count * message::value_bytes(format.values));
+         static_cast<double>(count * message::value_bytes(coding));
 }
 
 }  // namespace
@@ -30,13 +30,10 @@ double entropy_bytes(const message::SparseFormat& format, std::size_t numel, std
 SparseStrategy::SparseStrategy(base::Spec& spec, const Choices& choices)
     : density_(DensitySchedule::read(spec, choices.density)) {
   static constexpr std::string_view kValues[] = {"bf16", "fp32"};
-  static constexpr std::string_view kIndex[] = {"rice", "raw"};
   static constexpr std::string_view kMomentum[] = {"corrected", "plain"};
   static constexpr std::string_view kSmall[] = {"include", "dense"};
-  format_.values = spec.choice("values", kValues) == "bf16" ? message::ValueCoding::bf16
-                                                            : message::ValueCoding::fp32;
-  if (choices.index && spec.choice("index", kIndex) == "raw")
-    format_.index = message::IndexCoding::raw;
+  value_coding_ = spec.choice("values", kValues) == "bf16" ? message::ValueCoding::bf16
+                                                           : message::ValueCoding::fp32;
   corrected_ = spec.choice("momentum", kMomentum) == "corrected";
   small_dense_ = choices.small && spec.choice("small", kSmall) == "dense";
 }
@@ -57,8 +54,8 @@ void SparseStrategy::begin(const StrategyContext& context) {
   const Layout& layout = context.layout;
   if (const std::size_t numel = context.wire.represented_bytes(layout.numel);
       numel > kMostParameters) {
-    throw ConfigError(
-        fmt::format("sparse strategies number up to 2^32 parameters; the model has {}", numel));
+    throw ConfigError(fmt::format(
+        "sparse strategy: the model has too many parameters ({}); at most 2^32", numel));
   }
   warn_if_few_changes(context);
   if (small_dense_) small_.find(layout);
@@ -70,8 +67,8 @@ void SparseStrategy::begin(const StrategyContext& context) {
   prepare(small_.velocity(), own.momentum == 0 ? 0 : small_.numel(), "velocity of small tensors");
 }
 
-// A parameter that changes a few times in a whole run has hardly been trained, however exact the
-// method: ResNet-20 lost 14 points at 2.3 changes.
+// A parameter that changes only a few times in a run is hardly trained: ResNet-20 lost 14 points of
+// accuracy at 2.3 changes.
 void SparseStrategy::warn_if_few_changes(const StrategyContext& context) const {
   constexpr double kEnough = 10;
   const double per_density = static_cast<double>(context.run.steps) * applied(context.wire.size());
@@ -79,7 +76,7 @@ void SparseStrategy::warn_if_few_changes(const StrategyContext& context) const {
   if (context.wire.rank() != 0 || context.run.steps == 0 || changes >= kEnough) return;
   context.warn(fmt::format(
       "density {:g} over {} steps changes each parameter about {:.1f} times: expect less accuracy "
-      "than dense. Train longer, or use density={:.2g} or more",
+      "than dense; train longer, or use density={:.2g} or more",
       density_.target(), context.run.steps, changes, std::min(1.0, kEnough / per_density)));
 }
 
@@ -113,7 +110,7 @@ Update SparseStrategy::exchange(const GradientStep& context) {
   return Update::of(changed(), finite);
 }
 
-// All that can fail, before anything is settled. False if a mean is not finite.
+// Does all that can fail before the state changes for good. Returns false if a mean is not finite.
 bool SparseStrategy::exchange_all(const GradientStep& context, bool dense, std::size_t k) {
   bool finite = true;
   try {
@@ -132,7 +129,7 @@ bool SparseStrategy::exchange_all(const GradientStep& context, bool dense, std::
   return finite;
 }
 
-// Over the ranks that have a gradient. False if it is not finite.
+// Makes the dense mean over the ranks that have a gradient. Returns false if it is not finite.
 bool SparseStrategy::dense_mean(const GradientStep& context) const {
   const MutFloats grads = context.grads;
   const int servers = context.first_worker;
@@ -150,19 +147,19 @@ bool SparseStrategy::dense_mean(const GradientStep& context) const {
   return finite;
 }
 
-// Of a step that will not happen here: the residual becomes that of a step which selected nothing.
-// Exact, because a pick and its rounding error add up to what was picked (if it did not round to
-// infinity).
+// Undoes the selection of a step that failed: the residual becomes that of a step which selected
+// nothing. This is exact, because a pick and its rounding error add up to what was picked (if it
+// did not round to infinity).
 void SparseStrategy::give_back(MutFloats grads) {
   for (std::size_t j = 0; j < picks_.size(); ++j) {
     residual_[picks_.indices[j]] += picks_.values[j];
   }
   if (small_dense_) small_.give_back(residual_);
-  std::ranges::fill(grads, 0.0f);  // half an exchange may be there
+  std::ranges::fill(grads, 0.0f);  // it may hold half of the result of an exchange
 }
 
-// Before anything changes, so that a skipped step leaves no trace. Who comes late is waited for
-// here, and not in the exchange.
+// Asks all ranks before anything changes, so that a skipped step leaves no trace. Ranks that are
+// late are waited for here, and not in the exchange.
 bool SparseStrategy::agree_finite(const GradientStep& context) {
   std::uint32_t finite = 0;
   timed_codec(context, [&] {
@@ -172,7 +169,7 @@ bool SparseStrategy::agree_finite(const GradientStep& context) {
   return finite != 0;
 }
 
-// By what the messages hold on average, which is the same number on every rank.
+// Compares the average length of the messages, which is the same number on every rank.
 bool SparseStrategy::is_dense_shorter(const Transport& wire, std::size_t numel,
                                       std::size_t k) const {
   if (k == numel) return true;
@@ -182,8 +179,7 @@ bool SparseStrategy::is_dense_shorter(const Transport& wire, std::size_t numel,
 }
 
 double SparseStrategy::message_bytes(std::size_t numel, std::size_t k) const {
-  if (format_.index == message::IndexCoding::rice) return entropy_bytes(format_, numel, k);
-  return static_cast<double>((sizeof(std::uint32_t) + message::value_bytes(format_.values)) * k);
+  return entropy_bytes(value_coding_, numel, k);
 }
 
 void SparseStrategy::pick(const GradientStep&, const kernel::Accumulation& accumulation,
@@ -198,13 +194,13 @@ void SparseStrategy::select(const GradientStep& context, std::size_t k) {
         own.momentum, own.weight_decay, own.nesterov},
        k, picks_);
   errors_.resize(picks_.size());
-  message::round_to_wire(format_.values, picks_.values, errors_);
+  message::round_to_wire(value_coding_, picks_.values, errors_);
   for (std::size_t j = 0; j < picks_.size(); ++j) residual_[picks_.indices[j]] = errors_[j];
-  drop_zeros(picks_);  // there was nothing else to pick
+  drop_zeros(picks_);  // fewer than k entries were not 0
 }
 
-// Everything is sent, so that nothing is held back and no momentum is stale: the momentum SGD of
-// all workers together. The residual keeps a copy until the exchange is over.
+// Selects everything. Nothing stays in the residual and no momentum is stale: this is the momentum
+// SGD of all workers together. The residual keeps a copy until the exchange is over.
 void SparseStrategy::select_all(const GradientStep& context) {
   const SgdConfig own = own_part(context.run.sgd);
   picks_.clear();
@@ -233,13 +229,13 @@ void SparseStrategy::watch_residual(const GradientStep& context, double gradient
 void SparseStrategy::count_message(std::size_t numel, std::size_t entries, std::size_t bytes) {
   coded_.coordinates += static_cast<double>(entries);
   coded_.bytes += static_cast<double>(bytes);
-  coded_.entropy_bytes += entropy_bytes(format_, numel, entries);
+  coded_.entropy_bytes += entropy_bytes(value_coding_, numel, entries);
 }
 
 void SparseStrategy::encode(const Sparse& entries, const message::SparseAddress& address,
                             Payload& out) {
   const std::size_t before = out.size();
-  message::encode_sparse(entries, format_, address, out);
+  message::encode_sparse(entries, value_coding_, address, out);
   count_message(address.numel, entries.size(), out.size() - before);
 }
 

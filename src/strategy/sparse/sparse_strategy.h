@@ -1,6 +1,6 @@
-// What topk, gtopk and ps have in common: every worker adds its gradient to what it still holds
-// back, selects the largest entries of that, and an exchange, which is all they differ in, makes
-// one sparse mean of what all workers selected (error feedback; Lin et al. 2018, Shi et al. 2019).
+// The common part of topk, gtopk and ps: every worker adds its gradient to its residual, selects
+// the largest entries of that, and an exchange makes one sparse mean of what all workers selected
+// (error feedback; Lin et al. 2018, Shi et al. 2019). The three strategies differ in the exchange.
 #pragma once
 
 #include <vector>
@@ -28,51 +28,52 @@ class SparseStrategy : public GradientStrategy {
 
  protected:
   struct Choices {
-    double density = 0.001;  // unless told
-    // Whether there are the keys `index` (else the exchange has a format of its own) and `small`.
-    bool index = true, small = true;
+    double density = 0.001;  // the default of the key `density`
+    bool small = true;       // whether there is a key `small`
   };
-  // Keys: density, warmup, values, momentum, and those of the choices.
+  // Reads the keys density, warmup, values, momentum, and small if the choices have it.
   SparseStrategy(base::Spec& spec, const Choices& choices);
   explicit SparseStrategy(base::Spec& spec) : SparseStrategy(spec, Choices()) {}
 
-  // Accumulates and moves k entries from the residual to `picks`: the largest, unless told.
+  // Accumulates and moves k entries from the residual to `picks`. By default these are the largest.
   virtual void pick(const GradientStep& context, const kernel::Accumulation& accumulation,
                     std::size_t k, Sparse& picks);
 
-  // Makes the mean of the picks of all workers, or of what they agree on, in model.grads, which is
-  // all 0. False, on all ranks alike, if a value of the mean is not finite. It may throw half-way,
-  // and must leave the picks, the residual and the velocity alone: see give_back().
+  // Writes the mean of the picks of all workers, or of those that they agree on, to context.grads,
+  // which is all 0. Returns false, on all ranks alike, if a value of the mean is not finite. It may
+  // throw half-way, and must not change the picks, the residual and the velocity: see give_back().
   virtual bool exchange_picks(const GradientStep& context, std::size_t k) = 0;
   // The indices at which the last exchange left values that are not 0, in any order.
   virtual std::span<const std::uint32_t> changed() const = 0;
-  // After the exchange: what of its own picks was not applied anywhere goes back to residual();
-  // what was, is given to sent(). No wire any more.
+  // Called after the exchange; must not use the transport. Adds the picks that were not applied
+  // anywhere back to residual(), and calls sent() for those that were applied.
   virtual void return_unapplied() = 0;
-  // What the busiest rank sends in an exchange, on average.
+  // Returns how many bytes the busiest rank sends in an exchange, on average.
   virtual double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const = 0;
-  // How many times k elements a step changes, at most.
+  // Returns how many times k elements a step changes, at most.
   virtual double applied(int workers) const = 0;
-  // What the exchange itself has in checkpoints.
+  // The state of the exchange as part of a checkpoint. load_exchange throws WireError on foreign
+  // bytes.
   virtual void save_exchange(base::ByteWriter& out) const;
   virtual void load_exchange(base::ByteReader& in);
 
-  const message::SparseFormat& format() const noexcept { return format_; }
+  message::ValueCoding value_coding() const noexcept { return value_coding_; }
   double density() const noexcept { return density_.target(); }
-  const Sparse& picks() const noexcept { return picks_; }  // values as on the wire
-  // How long a message with k of numel entries is, on average.
+  // Returns what this worker selected in this step, with values as on the wire.
+  const Sparse& picks() const noexcept { return picks_; }
+  // Returns the length of a message with k of numel entries, on average.
   double message_bytes(std::size_t numel, std::size_t k) const;
-  // Whether a step with k of numel entries is exchanged dense instead.
+  // Returns whether a step with k of numel entries is exchanged dense instead.
   bool is_dense_shorter(const Transport& wire, std::size_t numel, std::size_t k) const;
   MutFloats residual() noexcept { return residual_; }
-  // A coordinate that was sent loses its momentum (factor masking).
+  // Must be called for a coordinate that was sent: it loses its momentum (factor masking).
   void sent(std::uint32_t index) noexcept {
     if (!velocity_.empty()) velocity_[index] = 0;
   }
   void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
-  // Counts the bytes of a message beside the fewest that any code needs.
+  // Counts the bytes of a message and the fewest that any code would need.
   void count_message(std::size_t numel, std::size_t entries, std::size_t bytes);
-  // Appends the message of some entries, and counts it.
+  // Appends a message with these entries to `out`, and counts it.
   void encode(const Sparse& entries, const message::SparseAddress& address, Payload& out);
 
  private:
@@ -87,7 +88,7 @@ class SparseStrategy : public GradientStrategy {
   SgdConfig own_part(const SgdConfig& asked) const;
 
   DensitySchedule density_;
-  message::SparseFormat format_;
+  message::ValueCoding value_coding_;
   bool corrected_;    // momentum is applied before the selection
   bool small_dense_;  // small tensors are always sent
   kernel::TopK top_k_;

@@ -8,6 +8,7 @@
 #include "message/sparse_message.h"
 #include "testing/strategy_driver.h"
 #include "testing/allocations.h"
+#include "testing/expect.h"
 #include "testing/ranks.h"
 #include "testing/strategy_run.h"
 #include "thinwire/collective.h"
@@ -16,16 +17,8 @@ namespace thinwire::strategy {
 namespace {
 
 const std::vector<std::string> kExchanges = {
-    "topk:",
-    "topk:values=fp32,index=raw,",
-    "gtopk:",
-    "gtopk:residual=absorb,",
-    "gtopk:residual=absorb,shape=tree,values=fp32,",
-    "gtopk:shape=tree,",
-    "gtopk:values=fp32,index=raw,",
-    "ps:",
-    "ps:values=fp32,keep=1,",
-    "ps:keep=0.5,",
+    "topk:", "topk:values=fp32,",      "gtopk:",       "gtopk:values=fp32,",
+    "ps:",   "ps:values=fp32,keep=1,", "ps:keep=0.5,",
 };
 
 void expect_agreement(const std::vector<test::RankRecord>& records) {
@@ -76,6 +69,18 @@ RC_GTEST_PROP(SparseStrategiesProperty, AgreeAndConserve, ()) {
   const auto records = test::play(run);
   for (const test::RankRecord& record : records) RC_ASSERT(record.grads == records[0].grads);
   RC_ASSERT(test::imbalance(run, records) <= test::allowed_imbalance(run.workers));
+}
+
+TEST(SparseStrategies, RefuseKeysAndValuesThatAreNotKnown) {
+  const auto refusal = [](const char* spec) {
+    return std::string(test::must_throw<ConfigError>([&] { make_strategy(spec); }).what());
+  };
+  EXPECT_TRUE(test::has(refusal("gtopk:residual=retrun"), "did you mean 'return'"));
+  EXPECT_TRUE(test::has(refusal("gtopk:residul=paper"), "did you mean 'residual'"));
+  for (const char* spec : {"gtopk:shape=tree", "gtopk:shape=butterfly", "gtopk:residual=absorb",
+                           "gtopk:index=raw", "topk:index=raw", "topk:residual=paper"}) {
+    EXPECT_TRUE(test::has(refusal(spec), std::string(spec).substr(6, 4))) << spec;
+  }
 }
 
 TEST(SparseStrategies, OneWorkerIsLeftAlone) {

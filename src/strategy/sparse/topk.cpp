@@ -1,5 +1,5 @@
-// Top-k S-SGD: the picks of every worker reach all others by all-gather, (P - 1) k coordinates, and
-// are added up in rank order. Nothing that was picked comes back.
+// Top-k S-SGD: every worker receives the picks of all others by all-gather, (P - 1) k coordinates,
+// and adds them up in rank order. All picks are applied.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,7 @@ class TopKByAllGather final : public SparseStrategy {
   bool exchange_picks(const GradientStep& context, std::size_t k) override {
     Transport& wire = context.wire;
     const message::SparseAddress address{context.grads.size(), context.step};
-    const std::size_t longest = message::sparse_max_bytes(format(), address.numel, k);
+    const std::size_t longest = message::sparse_max_bytes(value_coding(), address.numel, k);
     message_.reserve(longest);
     all_.reserve(longest * static_cast<std::size_t>(wire.size()));
     theirs_.reserve(k);
@@ -39,8 +39,9 @@ class TopKByAllGather final : public SparseStrategy {
       for (int rank = 0; rank < wire.size(); ++rank) {
         const std::size_t length = lengths_[static_cast<std::size_t>(rank)];
         const Bytes message = Bytes(all_).subspan(at, length);
-        transport::name_sender(
-            wire, rank, [&] { message::decode_sparse(message, format(), address, k, theirs_); });
+        transport::name_sender(wire, rank, [&] {
+          message::decode_sparse(message, value_coding(), address, k, theirs_);
+        });
         sum_.add(theirs_);
         at += length;
       }
