@@ -1,4 +1,4 @@
-// Real time and real threads.
+// The runtime of real transports: the steady clock and threads.
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -76,7 +76,7 @@ class SystemRuntime final : public Runtime {
 }  // namespace
 
 Runtime& system_runtime() {
-  static SystemRuntime runtime;  // stateless
+  static SystemRuntime runtime;  // It has no state.
   return runtime;
 }
 

@@ -4,17 +4,17 @@
 // direction. Flows that share a link share it fairly (max-min), by SimGrid's model CM02 without
 // cross traffic. SimGrid's defaults for wide-area TCP do not apply: its links have no latency here,
 // so there is no latency factor, no window limit (bandwidth <= gamma / RTT) and no bias by RTT, and
-// CM02 takes no share of the bandwidth for headers. The latency is added by this engine: a message
-// of n bytes alone arrives latency + 8 n / bandwidth after it was posted. Without a network, or
-// with unlimited bandwidth, bytes take no time. A byte that stands for several
-// (options.payload_scale) takes the time of all of them.
+// CM02 takes no share of the bandwidth for headers. This backend adds the latency: a message of n
+// bytes that shares its links with no other arrives latency + 8 n / bandwidth after it was posted.
+// Without a network, or with unlimited bandwidth, bytes take no time. A byte that stands for
+// several (options.payload_scale) takes the time of all of them.
 //
 // A message departs when its send is posted, whether or not the receive is. Messages of one (from,
-// to, lane) follow one another without gap, as on a connection; other streams run beside them. The
-// bytes are copied when both sides are posted. A send is done when it is matched and its last byte
-// has left, a receive one latency later. An unmatched operation has its deadline in virtual time,
-// so a silent peer costs no real time; one whose bytes are on their way has none, as the network
-// never stalls.
+// to, lane) follow one another without gap, as on a connection; different streams share the links.
+// The bytes are copied when both sides are posted. A send is done when it is matched and its last
+// byte has left, a receive one latency later. An unmatched operation has its deadline in virtual
+// time, so a silent peer costs no real time; an operation whose bytes are on their way has no
+// deadline, because the simulated network never stalls.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ using sim::ExceptionsAside;
 using sim::Group;
 using sim::Operation;
 
-// Runs `code` and returns what it threw. SimGrid's own way to end an actor passes through.
+// Runs `code` and returns what it threw. The exception by which SimGrid itself ends an actor passes
+// through.
 template <class Code>
 std::exception_ptr thrown_by(const Code& code) {
   try {
@@ -210,8 +211,8 @@ std::string what(const std::exception_ptr& thrown) {
 
 void run_sim(const BackendOptions& options, const Worker& worker) {
   if (options.size > sim::kMaxWorkers) {
-    throw ConfigError(fmt::format("the simulator takes at most {} workers, not {}",
-                                  sim::kMaxWorkers, options.size));
+    throw ConfigError(fmt::format("sim: {} workers are too many; at most {} can be simulated",
+                                  options.size, sim::kMaxWorkers));
   }
   const Network network = options.network.value_or(Network{});
   const std::vector<std::string> hosts(static_cast<std::size_t>(options.size), "simulated");
@@ -238,7 +239,7 @@ void run_sim(const BackendOptions& options, const Worker& worker) {
   });
   if (first) std::rethrow_exception(first);
   if (group->present() > 0) {
-    throw std::logic_error(fmt::format("the simulation stalled with {} of {} workers left",
+    throw std::logic_error(fmt::format("sim: {} of {} workers wait for each other without end",
                                        group->present(), options.size));
   }
 }

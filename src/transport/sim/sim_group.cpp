@@ -89,7 +89,8 @@ void Group::enqueue(Stream& stream, Transfer& transfer) {
   in_kernel([&] { advance(stream); });
 }
 
-// Sends on, in the kernel, what waits in the stream, up to the first that takes time.
+// Runs in the kernel. Ends the transfers at the head of the stream that take no time, and starts
+// the first one that takes time.
 void Group::advance(Stream& stream) {
   while (stream.first != nullptr) {
     Transfer& transfer = *stream.first;
@@ -131,7 +132,7 @@ bool Group::wait(Operation& operation, s4u::Semaphore& semaphore, Seconds timeou
       end(operation);
       throw *lost;
     }
-    // The simulated network never stalls: only silence between messages counts.
+    // The simulated network never stalls, so bytes that flow need no deadline.
     if (flowing(operation)) {
       late = block(operation, semaphore, -1);
       continue;
@@ -202,7 +203,8 @@ void Group::leave(int rank, const std::optional<std::string>& death) {
   });
 }
 
-// A death ends every wait; a rank that left in peace only those that still hope for its part.
+// A rank that failed ends every wait. A rank that left without error ends only the waits for an
+// operation that it would have had to post.
 std::optional<Group::Lost> Group::loss(const Operation& operation) const {
   if (dead_) return dead_;
   if (operation.matched || operation.peer == kAnyRank) return std::nullopt;

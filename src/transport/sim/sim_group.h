@@ -1,4 +1,5 @@
-// What the simulated workers of one run share: messages on their way, and who waits for whom.
+// The state that the simulated workers of one run share: the messages on their way, and which
+// operations wait for them.
 #pragma once
 
 #include <optional>
@@ -16,15 +17,15 @@ namespace thinwire::transport::sim {
 class Group;
 struct Transfer;
 
-// A posted send or receive. `transfer` is what it waits for: a send has it from the start, a
-// receive from its match on.
+// A posted send or receive. It waits for its `transfer`, which a send has from the start and a
+// receive from the moment it is matched.
 struct Operation : Posted {
   int peer = kAnyRank;
-  int receiver = kOver;  // whose message matcher it goes through
+  int receiver = kOver;  // the rank whose message matcher has it, or kOver
   bool matched = false;
   Transfer* transfer = nullptr;
   Received received;
-  simgrid::s4u::Semaphore* blocked = nullptr;  // where its actor waits
+  simgrid::s4u::Semaphore* blocked = nullptr;  // on which its actor waits, if it does
   std::size_t place = 0;                       // among the blocked operations of the group
 
   static constexpr int kOver = -1;
@@ -32,12 +33,12 @@ struct Operation : Posted {
 
 // Messages of one (lane, from, to) follow one another as on a connection.
 struct Stream {
-  Transfer* first = nullptr;  // the one whose bytes flow
+  Transfer* first = nullptr;  // its bytes are flowing
   Transfer* last = nullptr;
 };
 
-// The bytes of one message. Belongs to its send, its receive and the network, whoever needs it
-// longest.
+// The bytes of one message. Its send, its receive and the network hold it; the last of them to end
+// releases it.
 struct Transfer {
   Group* group = nullptr;
   std::uint32_t ticket = 0;
@@ -45,17 +46,17 @@ struct Transfer {
   int from = 0;
   int to = 0;
   std::size_t bytes = 0;
-  Operation* send = nullptr;     // null once over
-  Operation* receive = nullptr;  // null until matched, and once over
+  Operation* send = nullptr;     // null once that operation is over
+  Operation* receive = nullptr;  // null before the match, and once that operation is over
   Stream* stream = nullptr;
   Transfer* next = nullptr;  // in the stream
   bool has_left = false;
   Seconds left_at{0};
-  simgrid::s4u::CommPtr flow;  // kept until the next use: SimGrid ends it after telling us
+  simgrid::s4u::CommPtr flow;  // kept until the next use: SimGrid uses it after flow_ended()
 };
 
-// Keeps to the rules in sim.cpp. Actors run one at a time and give way only where they call SimGrid
-// (in_kernel, block, wake, pause), so nothing here needs a lock.
+// Implements the rules that sim.cpp describes. Actors run one at a time and give way only where
+// they call SimGrid (in_kernel, block, wake, pause), so nothing here needs a lock.
 class Group {
  public:
   struct Lost {
@@ -67,19 +68,22 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  // Posts an operation of the calling actor. It must stay where it is until it is over.
   void post_send(Operation& operation, int to);
   void post_receive(Operation& operation, int receiver);
 
-  // Blocks the calling actor on `semaphore`. True when done, false when the deadline passed; throws
-  // Lost. The operation is over afterwards.
+  // Blocks the calling actor on `semaphore` until the operation is done. Returns false if its
+  // deadline passed before, and throws Lost if its peer is lost. The operation is over afterwards.
   bool wait(Operation& operation, simgrid::s4u::Semaphore& semaphore, Seconds timeout);
   // Ends an operation whose memory is about to go away. Lets no other actor run.
   void cancel(Operation& operation) noexcept;
 
-  // The rank has ended, by an error if `death` is given.
+  // Tells that the rank has ended, because of the error `death` if that is given.
   void leave(int rank, const std::optional<std::string>& death);
+  // Returns how many ranks have not left.
   int present() const noexcept { return present_; }
 
+  // Returns the virtual time since the start of this run.
   Seconds now() const { return Seconds(simgrid::s4u::Engine::get_clock()) - stage_.start; }
   simgrid::s4u::Host* host(int rank) const { return stage_.hosts[static_cast<std::size_t>(rank)]; }
 
@@ -93,7 +97,8 @@ class Group {
   static void flow_ended(const simgrid::s4u::Activity& activity);
   void end(Operation& operation) noexcept;
   void release(Transfer& transfer) noexcept;
-  // Until woken. For at most that long, without end if negative; true if that has passed.
+  // Blocks the calling actor until wake(), for at most that long, or without end if `seconds` is
+  // negative. Returns true if the time has passed.
   bool block(Operation& operation, simgrid::s4u::Semaphore& semaphore, double seconds);
   static void wake(Operation* operation);
   std::optional<Lost> loss(const Operation& operation) const;

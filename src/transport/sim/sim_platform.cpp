@@ -18,7 +18,7 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-// SimGrid takes over signals that belong to the program. They are given back.
+// SimGrid replaces signal handlers of the program. This class restores them.
 class SignalsKept {
  public:
   SignalsKept() {
@@ -40,8 +40,8 @@ class SignalsKept {
   struct sigaction old_[std::size(kSignals)];
 };
 
-// A star of hosts that grows by being built anew, because SimGrid seals a platform at its first
-// run.
+// A star of hosts. If a run needs more hosts, the whole platform is built again, because SimGrid
+// seals a platform at its first run.
 class Platform {
  public:
   Stage prepare(std::size_t workers, double bytes_per_second) {
@@ -156,7 +156,7 @@ class EngineThread {
     }
   }
 
-  std::mutex turn_;  // held by the caller whose simulation runs
+  std::mutex turn_;  // The caller whose simulation runs holds it.
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void(Platform&)>* job_ = nullptr;

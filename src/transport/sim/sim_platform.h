@@ -1,5 +1,5 @@
-// SimGrid as one process can use it: a single engine on a thread of its own, a star of hosts, and
-// the calls that leave an actor for the simulation kernel.
+// SimGrid in the way in which one process can use it: a single engine on its own thread, a star of
+// hosts, and the calls by which an actor enters the simulation kernel.
 #pragma once
 
 #include <cxxabi.h>
@@ -28,19 +28,20 @@ namespace thinwire::transport::sim {
 // at which SimGrid aborts. This leaves room for four background tasks per worker; gossip has three.
 inline constexpr int kMaxWorkers = 6000;
 
-// Where one simulation takes place.
+// The hosts of one simulation and the time at which it starts.
 struct Stage {
   std::span<simgrid::s4u::Host* const> hosts;  // one per worker
   Seconds start{0};                            // of this simulation, by the engine's clock
 };
 
-// Lets `enter` create the actors of a simulation, one host per worker on links of that rate (no
-// matter if 0), and runs it to its end. One at a time; callers on several threads take turns.
+// Lets `enter` create the actors of a simulation and runs it to its end. There is one host per
+// worker, on links of the given rate; the rate does not matter if it is 0. Any thread may call it;
+// simulations of several threads run one after the other.
 void simulate(int workers, double bytes_per_second, const std::function<void(const Stage&)>& enter);
 
 // Actors share one OS thread, hence also the C++ runtime's record of the exceptions being handled.
-// An actor that lets others run (every call into SimGrid may) sets its own record aside, so that it
-// may do so from within a catch block.
+// Every call into SimGrid may let other actors run. Before it, an actor sets its own record aside,
+// so that it may make the call inside a catch block.
 class ExceptionsAside {
  public:
   ExceptionsAside() {
@@ -62,10 +63,10 @@ class ExceptionsAside {
   Record mine_;
 };
 
-// SimGrid takes no infinity.
+// The longest time for SimGrid, which does not accept infinity.
 inline constexpr Seconds kLongest{1e9};
 
-// Lets virtual time pass for the calling actor.
+// Lets virtual time pass for the calling actor; does nothing if the duration is not positive.
 inline void pause(Seconds duration) {
   if (!(duration > Seconds(0))) return;
   const ExceptionsAside aside;
