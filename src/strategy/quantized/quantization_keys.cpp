@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/number.h"
 #include "thinwire/error.h"
 
 namespace thinwire::strategy {
@@ -14,12 +13,9 @@ constexpr unsigned kMostCodeBits = 12;
 constexpr unsigned kMostBits = 16;  // of a finer scale
 
 std::uint64_t whole_number(std::string_view key, std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw ConfigError(fmt::format("{}: not a whole number ({})", key, text));
-  }
-  return value;
+  const auto value = base::parse_number<std::uint64_t>(text);
+  if (!value) throw ConfigError(fmt::format("{}: not a whole number ({})", key, text));
+  return *value;
 }
 
 std::vector<unsigned> parse_scales(std::string_view text) {
