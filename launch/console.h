@@ -1,4 +1,4 @@
-// What a command talks to: data on `out`, everything else on `err`.
+// The streams of a command: it writes data to `out` and everything else to `err`.
 #pragma once
 
 #include <ostream>
@@ -25,20 +25,21 @@ struct Io {
   bool color_err = false;  // err may be coloured
 };
 
-// Of this process: std::cout, std::cerr; NO_COLOR and whether they are terminals are respected.
+// Returns the streams of this process: std::cout and std::cerr. Colours depend on NO_COLOR and on
+// whether the streams are terminals.
 Io process_io();
 
-// On err, after kErrorPrefix, in red where that is possible, in the place of a live line.
+// Writes an error to err, after kErrorPrefix, in red if possible. It replaces a live line.
 inline constexpr std::string_view kErrorPrefix = "thinwire: ";
-inline constexpr std::string_view kEraseLine = "\r\033[K";  // a live line, and back to its start
+inline constexpr std::string_view kEraseLine = "\r\033[K";  // erases a live line
 void print_error(Io& io, std::string_view text);
-// The same, after a word that tells it from errors and notes: what puts a result in doubt.
+// Writes a warning in the same way. A warning says why a result may be wrong or misleading.
 inline constexpr std::string_view kWarningPrefix = "thinwire: warning: ";
 void print_warning(Io& io, std::string_view text);
 std::string bold(const Io& io, std::string_view text);
 
-// How far a command is: one live line on a terminal, plain lines elsewhere. It is wiped when data
-// or errors follow. Used by one thread.
+// Shows the progress of a command: one live line on a terminal, plain lines elsewhere. The live
+// line is erased when data or errors follow. Used by one thread.
 class Progress {
  public:
   explicit Progress(Io& io) : io_(io) {}
@@ -46,8 +47,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void stage(std::string_view text);   // shown everywhere, so not more than once in a while
-  void detail(std::string_view text);  // shown only on a terminal, and not more often than useful
+  void stage(std::string_view text);   // also shown without a terminal; call it rarely
+  void detail(std::string_view text);  // shown only on a terminal, at most every 0.1 s
   void clear();
 
  private:
@@ -58,9 +59,9 @@ class Progress {
   double last_ = 0;
 };
 
-// Ctrl-C ends this process at once with exit code 130, also where a shell made it ignore the signal
-// (as it does with `&` in scripts). Workers of our launcher leave that to it. Libraries that
-// install handlers of their own are the reason to call it again.
+// Makes Ctrl-C end this process at once with exit code 130, even if a shell made it ignore SIGINT
+// (as scripts do with `&`). Has no effect in workers of our launcher, which handles Ctrl-C. Call it
+// again after libraries that install handlers of their own, such as MPI.
 void end_on_interrupt(const Io& io);
 
 }  // namespace thinwire::launch

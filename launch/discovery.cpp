@@ -32,8 +32,8 @@ constexpr Variables kLaunchers[] = {
     {Launcher::slurm, "Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
 };
 
-// A whole number within bounds. `what` is the flag or variable, for the error.
-int whole(std::string_view what, std::string_view text, int lowest, int highest) {
+// Returns a whole number within bounds. `what` is the flag or variable that an error names.
+int whole_number(std::string_view what, std::string_view text, int lowest, int highest) {
   const auto value = base::parse_number<int>(text);
   if (!value || *value < lowest || *value > highest) {
     throw ConfigError(
@@ -47,7 +47,7 @@ std::optional<int> read(const Environment& env, std::string_view variable, int l
   if (variable.empty()) return std::nullopt;
   const auto text = env(variable);
   if (!text) return std::nullopt;
-  return whole(variable, *text, lowest, highest);
+  return whole_number(variable, *text, lowest, highest);
 }
 
 void check_rank(std::string_view what, int rank, std::string_view size_name, int size) {
@@ -57,7 +57,7 @@ void check_rank(std::string_view what, int rank, std::string_view size_name, int
   }
 }
 
-// Of the step in which srun started this process, else of the job.
+// Returns the hosts of the step in which srun started this process, or else of the job.
 std::optional<std::vector<std::string>> slurm_hosts(const Environment& env) {
   for (const std::string_view variable :
        {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"}) {
@@ -126,11 +126,11 @@ Endpoint parse_endpoint(std::string_view text) {
   }
   if (host.empty() || port == ":" || (!port.empty() && port.front() != ':')) throw refuse();
   if (port.empty()) return {std::string(host), kDefaultPort};
-  return {std::string(host),
-          static_cast<std::uint16_t>(whole("the port of --master", port.substr(1), 1, 65535))};
+  return {std::string(host), static_cast<std::uint16_t>(
+                                 whole_number("the port of --master", port.substr(1), 1, 65535))};
 }
 
-// The same port on every worker of a job, and most likely another one for another job.
+// Returns the same port on every worker of a job, and most likely another one for another job.
 std::uint16_t job_port(const Environment& env, Launcher launcher) {
   std::string id;
   const auto append = [&](std::initializer_list<std::string_view> variables) {
@@ -165,8 +165,8 @@ std::optional<Place> discover(const PlaceFlags& flags, const Environment& env) {
   if (flags.rank || flags.world_size) return from_flags(flags);
   for (const Variables& names : kLaunchers) {
     // The shell of a Slurm job has SLURM_NTASKS, too; only tasks have a SLURM_PROCID.
-    const bool size_speaks = names.launcher != Launcher::slurm && env(names.size).has_value();
-    if (env(names.rank).has_value() || size_speaks) return from_launcher(names, env);
+    const bool has_size = names.launcher != Launcher::slurm && env(names.size).has_value();
+    if (env(names.rank).has_value() || has_size) return from_launcher(names, env);
   }
   return std::nullopt;
 }
@@ -192,9 +192,9 @@ std::string find_interface(const PlaceFlags& flags, const Environment& env) {
 }
 
 bool under_mpi_launcher(const Environment& env) {
-  const std::string_view kTraces[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                      "SLURM_PROCID"};
-  return std::ranges::any_of(kTraces, [&](std::string_view name) { return env(name).has_value(); });
+  const std::string_view kNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                     "SLURM_PROCID"};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return env(name).has_value(); });
 }
 
 }  // namespace thinwire::launch

@@ -1,8 +1,10 @@
-// Where this process stands among the workers: from flags, or from what its launcher left in the
-// environment. Pure functions; nothing is opened or resolved here.
+// Finds the rank of this process, the number of workers and the address of rank 0, from flags or
+// from the environment variables that a launcher sets. All functions are pure: they open no file
+// and resolve no host name.
 //
-// In this order: --rank and --world-size; torchrun; Open MPI's mpirun; PMI (MPICH's mpiexec, srun
-// --mpi=pmi2); Slurm's srun. If none of them speaks, the user started thinwire by hand.
+// The sources are tried in this order: --rank and --world-size; torchrun; Open MPI's mpirun; PMI
+// (MPICH's mpiexec, srun --mpi=pmi2); Slurm's srun. If none is there, the user started thinwire
+// without a launcher.
 #pragma once
 
 #include <cstdint>
@@ -37,28 +39,29 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-inline constexpr std::uint16_t kDefaultPort = 29500;  // torchrun's, too
-// Where jobs whose launcher names no port meet: a port of this range, chosen by the job's id. Below
-// the ports that Linux hands out to outgoing connections.
+inline constexpr std::uint16_t kDefaultPort = 29500;  // also the default of torchrun
+// Jobs whose launcher names no port take one of this range, chosen by the id of the job. The range
+// is below the ports that Linux gives to outgoing connections.
 inline constexpr std::uint16_t kFirstJobPort = 20000;
 inline constexpr std::uint16_t kJobPorts = 9500;
 
-// None if started by hand. ConfigError, naming the variable, its value and what is expected, if the
-// launcher's variables are incomplete or contradict each other.
+// Returns nothing if there is no launcher. Throws ConfigError, which names the variable, its value
+// and the expected values, if the launcher's variables are incomplete or contradict each other.
 std::optional<Place> discover(const PlaceFlags& flags, const Environment& env);
 
-// Where rank 0 listens: --master, MASTER_ADDR and MASTER_PORT, the first host of Slurm's list, or
-// this machine if all workers are on it. ConfigError, saying what to pass, if none of them is
-// known.
+// Returns the address at which rank 0 listens: --master, MASTER_ADDR and MASTER_PORT, the first
+// host of Slurm's list, or this machine if all workers are on it. Throws ConfigError, which says
+// what to pass, if none of them is known.
 //
-// torchrun with its static rendezvous keeps MASTER_PORT for itself and says so by
+// torchrun with its static rendezvous uses MASTER_PORT itself and sets
 // TORCHELASTIC_USE_AGENT_STORE=True; rank 0 then listens on the next port.
 Endpoint find_master(const PlaceFlags& flags, const Environment& env, const Place& place);
 
-// --interface, else GLOO_SOCKET_IFNAME, else empty: the one that routes to the master.
+// Returns --interface or else GLOO_SOCKET_IFNAME. An empty name means the interface that routes to
+// rank 0.
 std::string find_interface(const PlaceFlags& flags, const Environment& env);
 
-// Whether a launcher that MPI_Init understands started this process.
+// Returns whether a launcher that MPI_Init understands started this process.
 bool under_mpi_launcher(const Environment& env);
 
 }  // namespace thinwire::launch

@@ -1,4 +1,4 @@
-// The environment as a function, so that tests bring their own.
+// The environment as a function, so that tests can pass their own.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace thinwire::launch {
 
-// The value of a variable; none if it is unset or empty.
+// Returns the value of a variable; nothing if it is unset or empty.
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Of this process. The only getenv of the project.
+// Returns the environment of this process. No other function of the project calls getenv().
 Environment process_environment();
 
 }  // namespace thinwire::launch

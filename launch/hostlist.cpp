@@ -10,9 +10,9 @@
 namespace thinwire::launch {
 namespace {
 
-// As many as Slurm can have; a range beyond it is a typing error, not a reason to allocate.
+// The limit of Slurm. A larger range is a typing error and must not allocate memory.
 constexpr std::size_t kMostHosts = 1 << 16;
-constexpr std::size_t kLongestName = 253;  // that DNS knows
+constexpr std::size_t kLongestName = 253;  // the limit of DNS
 
 class HostList {
  public:
@@ -41,7 +41,8 @@ class HostList {
                                   variable_, text_, reason));
   }
 
-  // `rest` is one item of the list; its first bracket is resolved, the others by recursion.
+  // `rest` is one item of the list. This function expands its first bracket and recurses for the
+  // others.
   void expand_one(const std::string& prefix, std::string_view rest) {
     const auto open = rest.find('[');
     if (open == std::string_view::npos) {
@@ -65,7 +66,7 @@ class HostList {
     }
   }
 
-  // "03-05" counts with the width of its first number.
+  // The numbers of "03-05" have as many digits as the first one.
   void expand_range(const std::string& head, std::string_view range, std::string_view rest) {
     const auto dash = range.find('-');
     const std::string_view first = range.substr(0, dash);

@@ -1,4 +1,4 @@
-// Slurm's short form of host names: "gpu[01-03,7],login".
+// Reads Slurm's short form of lists of host names: "gpu[01-03,7],login".
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace thinwire::launch {
 
-// Every host, in order. ConfigError, naming `variable`, if the brackets or ranges do not add up.
+// Returns every host, in order. Throws ConfigError, which names `variable`, if a bracket or a range
+// is malformed.
 std::vector<std::string> expand_hostlist(std::string_view list, std::string_view variable);
 
 }  // namespace thinwire::launch

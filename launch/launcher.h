@@ -37,10 +37,9 @@ struct LaunchOptions {
 // Returns the exit code of the whole run:
 // - kOk if all workers succeeded;
 // - kInterrupted after SIGINT or SIGTERM; all workers stop within `kill_delay`;
-// - kBadUsage or kRunFailed after a failure, which this function prints: first the last lines of
-// the
-//   worker that failed, then one line that says which rank it was, on which host, how it ended, and
-//   what the first rank that noticed wrote.
+// - kBadUsage or kRunFailed after a failure. This function prints the last lines of the worker that
+//   failed, then one line that says which rank it was, on which host, how it ended, and what the
+//   first rank that noticed wrote.
 //
 // Rank 0 keeps the stdin and stdout of this process. Output of workers on stderr is passed on, with
 // "[rank r] " before each line of ranks other than 0. No worker outlives this process. SIGINT and

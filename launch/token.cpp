@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::size_t kShortest = 16;
 constexpr std::size_t kLongest = 4096;
-// Of 32 random hexadecimal digits fewer are different once in 28 million times, of 64 never.
+// Fewer than 8 different characters among 32 random hexadecimal digits occur once in 28 million
+// tokens, among 64 digits practically never.
 constexpr std::size_t kFewestDistinct = 8;
 constexpr std::string_view kHowTo = "make one with `(umask 077; openssl rand -hex 32 > token)`";
 
@@ -40,13 +41,13 @@ std::string checked(std::string_view text, std::string_view source) {
   if (token.size() >= kShortest && distinct < kFewestDistinct) {
     throw ConfigError(
         fmt::format("{}: a token of {} different characters is easily guessed, at least {} are "
-                    "needed: {}",
+                    "needed; {}",
                     source, distinct, kFewestDistinct, kHowTo));
   }
   if (token.size() >= kShortest) return token;
   throw ConfigError(
       fmt::format("{}: a token of {} characters is easily guessed, at least {} are "
-                  "needed: {}",
+                  "needed; {}",
                   source, token.size(), kShortest, kHowTo));
 }
 
@@ -58,7 +59,7 @@ std::string read_private(const std::string& file) {
   if (!in || fstat(in.get(), &status) != 0) failed();
   if (!S_ISREG(status.st_mode)) refuse(file, "not a file");
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    refuse(file, fmt::format("other users can reach the token in it (mode {:03o}): chmod 600 {}",
+    refuse(file, fmt::format("other users can read the token (mode {:03o}); run `chmod 600 {}`",
                              status.st_mode & 0777u, file));
   }
   std::string text(kLongest + 1, '\0');

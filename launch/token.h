@@ -1,4 +1,4 @@
-// The secret by which the ranks of a job recognise each other: docs/security.md.
+// The secret by which the ranks of a job recognise each other; see docs/security.md.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace thinwire::launch {
 
 inline constexpr std::string_view kTokenVariable = "THINWIRE_TOKEN";
 
-// From the file if one is named, else from THINWIRE_TOKEN, without the white space around it; empty
-// if there is neither. ConfigError if it is too short to be a secret, or if the file cannot be read
-// or can be by others.
+// Returns the token from the file if one is named, or else from THINWIRE_TOKEN, without the white
+// space around it; returns an empty text if there is neither. Throws ConfigError if the token is
+// easily guessed, if the file cannot be read, or if other users can read it.
 std::string find_token(const std::string& file, const Environment& env);
 
-// 256 random bits as text.
+// Returns 256 random bits as hexadecimal text.
 std::string fresh_token();
 
 }  // namespace thinwire::launch

@@ -8,11 +8,10 @@
 
 namespace thinwire::base {
 
-// Returns the number that the whole text denotes, as std::from_chars reads it: no spaces, no
-// leading
-// '+', independent of the locale. Returns nothing if the text is anything else or if the number
-// does not fit into T. For floating-point types "inf" and "nan" are numbers too: callers compare
-// with bounds.
+// Returns the number that the whole text denotes, as std::from_chars reads it: without spaces and
+// without a leading '+', independent of the locale. Returns nothing if the text is anything else or
+// if the number does not fit into T. For floating-point types "inf" and "nan" are numbers too, so
+// callers compare with bounds.
 template <class T>
 std::optional<T> parse_number(std::string_view text) noexcept {
   T value{};

@@ -22,12 +22,12 @@ using FloatVector = hn::Vec<FloatTag>;
 using Words = hn::Vec<WordTag>;
 using Halves = hn::Vec<HalfTag>;
 
-// Words below 2^16.
+// Returns the lower halves of words that are below 2^16.
 HWY_INLINE Halves narrowed(Words words) {
   return hn::DemoteTo(HalfTag(), hn::BitCast(SignedTag(), words));
 }
 
-// Each format has widen(), narrow(), and the same for one number.
+// A format converts vectors (widen, narrow) and, for the rest of a span, single numbers.
 
 struct Bf16Format {
   using Half = Bf16;
@@ -100,7 +100,7 @@ struct Fp16Format {
   }
 
  private:
-  // Both below 2^31, where the comparison of signed numbers, which every CPU has, does as well.
+  // Both sides are below 2^31, so they compare as signed numbers do, which every CPU supports.
   static HWY_INLINE hn::Mask<WordTag> is_above(Words words, std::int32_t bound) {
     constexpr SignedTag tag;
     return hn::RebindMask(WordTag(), hn::Gt(hn::BitCast(tag, words), hn::Set(tag, bound)));
