@@ -6,6 +6,7 @@
 #include "cli/argument_check.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/hint.h"
 #include "launch/launcher.h"
 #include "thinwire/error.h"
 #include "thinwire/version.h"
@@ -38,7 +39,7 @@ std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
   return app;
 }
 
-// Survivors of a death tell our launcher that another rank is to blame.
+// By this code the survivors of a death let our launcher know that another rank is to blame.
 int exit_code(const TransportError&, const launch::Io& io) {
   return io.env(launch::kLauncherVariable) ? launch::kPeerFailed : launch::kRunFailed;
 }
@@ -49,16 +50,16 @@ int run_action(const Invocation& invocation) {
     const int code = invocation.action();
     io.out.flush();
     if (code == launch::kOk && !io.out)
-      throw Error("the output cannot be written: is the disk full?");
+      throw Error("stdout: the output cannot be written; is the disk full?");
     return code;
   } catch (const ConfigError& error) {
-    launch::print_error(io, error.what());
+    launch::print_error(io, with_hint(error));
     return launch::kBadUsage;
   } catch (const TransportError& error) {
-    launch::print_error(io, error.what());
+    launch::print_error(io, with_hint(error));
     return exit_code(error, io);
   } catch (const Error& error) {
-    launch::print_error(io, error.what());
+    launch::print_error(io, with_hint(error));
   } catch (const std::bad_alloc&) {
     launch::print_error(io, "out of memory");
   } catch (const std::exception& error) {
@@ -88,7 +89,7 @@ int run(std::vector<std::string> arguments, launch::Io& io) {
                                         named_command(*app, invocation.arguments)));
     return launch::kBadUsage;
   } catch (const ConfigError& error) {
-    launch::print_error(io, error.what());
+    launch::print_error(io, with_hint(error));
     return launch::kBadUsage;
   }
   return run_action(invocation);
