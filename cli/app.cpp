@@ -15,17 +15,17 @@ namespace thinwire::cli {
 namespace {
 
 constexpr std::string_view kExamples = R"(Examples:
-  thinwire train --model lenet --data digits            4 workers learn on this machine
-  thinwire plan --model resnet50 --network 1gbit,0.1ms  what to expect of more workers
+  thinwire train --model lenet --data digits            trains with 4 workers on this machine
+  thinwire plan --model resnet50 --network 1gbit,0.1ms  predicts runs with more workers
   thinwire compare --strategies "dense; gtopk; qsgd" --network 100mbit,0.2ms
-                                                        which one suits this network?
+                                                        which strategy suits this network?
   thinwire bench allreduce --numel 1000000              4 workers on this machine
   thinwire bench allreduce --network 1gbit,0.2ms        ... on an imitated network
   thinwire list strategies                              what can be chosen, with defaults
   thinwire help bench allreduce                         more about one command)";
 
 std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
-  auto app = std::make_unique<CLI::App>("Trains neural networks over thin wires.", "thinwire");
+  auto app = std::make_unique<CLI::App>("Trains neural networks over slow networks.", "thinwire");
   app->set_version_flag("--version", "thinwire " THINWIRE_VERSION, "the version");
   show_examples_first(*app, kExamples);
 #ifdef THINWIRE_TRAINER

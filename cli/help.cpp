@@ -55,7 +55,7 @@ void show_examples_first(CLI::App& app, std::string_view examples) {
 
 void add_help(CLI::App& root, Invocation& invocation) {
   auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App* command = root.add_subcommand("help", "What a command does, with examples.");
+  CLI::App* command = root.add_subcommand("help", "Explains a command, with examples.");
   show_examples_first(*command, "Examples:\n  thinwire help bench allreduce");
   command->add_option("command", *words, "the words of the command");
   command->callback([&root, &invocation, words] {

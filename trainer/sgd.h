@@ -1,5 +1,5 @@
-// Stochastic gradient sgd with momentum, Nesterov's form of it, and weight decay, on flat
-// memory. Same arithmetic as torch.optim.SGD.
+// Stochastic gradient descent with momentum, Nesterov's form of it, and weight decay, on flat
+// memory. It has the same arithmetic as torch.optim.SGD.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ class Sgd {
       : sgd_config_(sgd), velocity_(sgd.momentum == 0 ? 0 : numel, 0.0f) {}
 
   void step(MutFloats params, Floats grads, float learning_rate);
-  // The state that a checkpoint holds; empty without momentum.
+  // Returns the state that a checkpoint holds; it is empty without momentum.
   MutFloats velocity() noexcept { return velocity_; }
 
  private:
