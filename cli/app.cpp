@@ -6,6 +6,7 @@
 #include "cli/argument_check.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/hint.h"
 #include "launch/launcher.h"
 #include "thinwire/error.h"
 #include "thinwire/version.h"
@@ -14,17 +15,17 @@ namespace thinwire::cli {
 namespace {
 
 constexpr std::string_view kExamples = R"(Examples:
-  thinwire train --model lenet --data digits            4 workers learn on this machine
-  thinwire plan --model resnet50 --network 1gbit,0.1ms  what to expect of more workers
+  thinwire train --model lenet --data digits            trains with 4 workers on this machine
+  thinwire plan --model resnet50 --network 1gbit,0.1ms  predicts runs with more workers
   thinwire compare --strategies "dense; gtopk; qsgd" --network 100mbit,0.2ms
-                                                        which one suits this network?
+                                                        which strategy suits this network?
   thinwire bench allreduce --numel 1000000              4 workers on this machine
   thinwire bench allreduce --network 1gbit,0.2ms        ... on an imitated network
   thinwire list strategies                              what can be chosen, with defaults
   thinwire help bench allreduce                         more about one command)";
 
 std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
-  auto app = std::make_unique<CLI::App>("Trains neural networks over thin wires.", "thinwire");
+  auto app = std::make_unique<CLI::App>("Trains neural networks over slow networks.", "thinwire");
   app->set_version_flag("--version", "thinwire " THINWIRE_VERSION, "the version");
   show_examples_first(*app, kExamples);
 #ifdef THINWIRE_TRAINER
@@ -38,7 +39,7 @@ std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
   return app;
 }
 
-// Survivors of a death tell our launcher that another rank is to blame.
+// By this code the survivors of a death let our launcher know that another rank is to blame.
 int exit_code(const TransportError&, const launch::Io& io) {
   return io.env(launch::kLauncherVariable) ? launch::kPeerFailed : launch::kRunFailed;
 }
@@ -49,16 +50,16 @@ int run_action(const Invocation& invocation) {
     const int code = invocation.action();
     io.out.flush();
     if (code == launch::kOk && !io.out)
-      throw Error("the output cannot be written: is the disk full?");
+      throw Error("stdout: the output cannot be written; is the disk full?");
     return code;
   } catch (const ConfigError& error) {
-    launch::print_error(io, error.what());
+    launch::print_error(io, with_hint(error));
     return launch::kBadUsage;
   } catch (const TransportError& error) {
-    launch::print_error(io, error.what());
+    launch::print_error(io, with_hint(error));
     return exit_code(error, io);
   } catch (const Error& error) {
-    launch::print_error(io, error.what());
+    launch::print_error(io, with_hint(error));
   } catch (const std::bad_alloc&) {
     launch::print_error(io, "out of memory");
   } catch (const std::exception& error) {
@@ -93,7 +94,7 @@ int run(std::vector<std::string> arguments, launch::Io& io) {
     }
     return refuse(fmt::format("{}\nSee `{} --help`.", error.what(), chosen_command(*app)));
   } catch (const ConfigError& error) {
-    return refuse(error.what());
+    return refuse(with_hint(error));
   }
   if (const auto missing = missing_command_error(*app)) return refuse(*missing);
   return run_action(invocation);

@@ -102,7 +102,7 @@ TEST_F(BadTraining, Numbers) {
       {{"--batch", "1e18"}, "--batch"},
       {{"--lr", "nan"}, "--lr: 'nan' is not a number of 0 ... 1000000"},
       {{"--lr", "inf"}, "--lr"},
-      {{"--lr", "0"}, "--lr: more than 0"},
+      {{"--lr", "0"}, "--lr 0: it must be more than 0"},
       {{"--lr", "-0.1"}, "--lr"},
       {{"--momentum", "1"}, "--momentum"},
       {{"--momentum", "nan"}, "--momentum"},
@@ -156,7 +156,7 @@ TEST_F(BadTraining, Files) {
       {{"--out", file}, "--out " + file + ": a directory to write to is needed"},
       {{"--out", "/dev/full"}, "--out /dev/full"},
       {{"--out", "/proc/none"}, "--out /proc/none"},
-      {{"--resume"}, "--resume needs --out"},
+      {{"--resume"}, "--resume: --out DIR is needed"},
       {{"--resume", "--out", directory}, "there is no checkpoint of rank 0 in " + directory},
   });
 }

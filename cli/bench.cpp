@@ -59,7 +59,9 @@ std::vector<std::size_t> choose_sizes(const AllreduceFlags& flags, const Group& 
     io.err << "left out: " << text << '\n';
     return true;
   });
-  if (sizes.empty()) throw ConfigError("no size of the sweep fits: give --numel, or fewer workers");
+  if (sizes.empty())
+    throw ConfigError(
+        "bench allreduce: no size of the sweep fits into memory; give --numel, or fewer workers");
   return sizes;
 }
 
@@ -103,13 +105,14 @@ int bench_allreduce(AllreduceFlags flags, Invocation& invocation) {
       identical = identical && result.replicas_identical;
     }
   });
-  if (!identical) throw Error("the replicas differ: ranks got different results");
+  if (!identical) throw Error("bench allreduce: the replicas differ (ranks got different results)");
   return code;
 }
 
 void add_bench_allreduce(CLI::App& bench, Invocation& invocation) {
   CLI::App* command = bench.add_subcommand(
-      "allreduce", "One exchange of a strategy on synthetic gradients: time, bytes, wire bound.");
+      "allreduce",
+      "Measures one exchange of a strategy on synthetic gradients: time, bytes, wire bound.");
   show_examples_first(*command, kAllreduceExamples);
 
   auto flags = std::make_shared<AllreduceFlags>();
@@ -123,7 +126,7 @@ void add_bench_allreduce(CLI::App& bench, Invocation& invocation) {
   command->add_option("--reps", flags->plan.reps, "repetitions that count (5)")->type_name("R");
   command->add_option("--warmup", flags->plan.warmup, "repetitions before them (1)")
       ->type_name("W");
-  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")
+  command->add_option("--seed", flags->plan.seed, "seed of the gradients (1)")
       ->type_name("S")
       ->check(whole_number(0, UINT64_MAX));
   add_group_flags(*command, flags->group);
@@ -136,7 +139,7 @@ void add_bench_allreduce(CLI::App& bench, Invocation& invocation) {
 }  // namespace
 
 void add_bench(CLI::App& root, Invocation& invocation) {
-  CLI::App* bench = root.add_subcommand("bench", "Measures what an exchange costs.");
+  CLI::App* bench = root.add_subcommand("bench", "Measures the cost of an exchange.");
   show_examples_first(*bench, kBenchExamples);
   add_bench_allreduce(*bench, invocation);
   add_bench_select(*bench, invocation);

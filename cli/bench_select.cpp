@@ -29,7 +29,8 @@ struct SelectFlags {
 void check(const measure::SelectBenchOptions& plan) {
   check_repetitions(plan.reps, plan.warmup);
   if (!(plan.density > 0 && plan.density <= 1)) {
-    throw ConfigError(fmt::format("--density {}: above 0, at most 1", plan.density));
+    throw ConfigError(
+        fmt::format("--density {}: it must be more than 0 and at most 1", plan.density));
   }
   check_floats(plan.numel, measure::kSelectBuffers);
 }
@@ -54,7 +55,7 @@ int bench_select(SelectFlags flags, launch::Io& io) {
     report.add(result);
     exact = exact && result.exact;
   }
-  if (!exact) throw Error("a selection was not exact");
+  if (!exact) throw Error("bench select: a selection was not exact");
   return launch::kOk;
 }
 
@@ -62,7 +63,7 @@ int bench_select(SelectFlags flags, launch::Io& io) {
 
 void add_bench_select(CLI::App& bench, Invocation& invocation) {
   CLI::App* command = bench.add_subcommand(
-      "select", "Exact top-k with its residual, on one core, beside the pass r += g.");
+      "select", "Measures exact top-k with its residual on one core, next to the pass r += g.");
   show_examples_first(*command, kExamples);
   auto flags = std::make_shared<SelectFlags>();
   command->add_option("--numel", flags->numel, "floats per gradient (25M)")->type_name("N");
@@ -70,7 +71,7 @@ void add_bench_select(CLI::App& bench, Invocation& invocation) {
       ->type_name("D");
   command->add_option("--reps", flags->plan.reps, "steps that count (11)")->type_name("R");
   command->add_option("--warmup", flags->plan.warmup, "steps before them (10)")->type_name("W");
-  command->add_option("--seed", flags->plan.seed, "of the gradients (1)")
+  command->add_option("--seed", flags->plan.seed, "seed of the gradients (1)")
       ->type_name("S")
       ->check(whole_number(0, UINT64_MAX));
   command->add_flag("--json", flags->json, "a JSON line per kernel instead of the table");

@@ -35,7 +35,7 @@ struct CompareFlags {
   TrainFlags train;
 };
 
-// A word that a shell takes as it is.
+// Returns the word quoted so that a shell takes it as it is.
 std::string quoted(const std::string& word) {
   constexpr std::string_view kSpecial = " \t\n\"'`$&|;<>(){}[]*?!#~\\";
   if (!word.empty() && word.find_first_of(kSpecial) == std::string::npos) return word;
@@ -81,7 +81,7 @@ std::string title_of(const TrainFlags& flags, const Group& group) {
       imitates_network(flags) ? " at " + flags.group.network : ", no network imitated");
 }
 
-// What was said to `compare` and is meant for the runs, as words of `train`.
+// Returns the options of `compare` that are meant for the runs, as words of `train`.
 std::vector<std::string> words_for_train(const CLI::App& command) {
   const std::set<std::string> own = {"strategies", "out", "json", "eval-every"};
   std::vector<std::string> words;
@@ -98,14 +98,15 @@ std::vector<std::string> words_for_train(const CLI::App& command) {
 
 class Compare {
  public:
-  // Everything that can be wrong is said here, before the first run.
+  // Throws ConfigError for everything that can be wrong before the first run.
   Compare(TrainFlags flags, const std::vector<std::string>& strategies, const CLI::App& command,
           Invocation& invocation)
       : io_(invocation.io), flags_(std::move(flags)), group_(plan_group(flags_.group, io_.env)) {
     if (group_.start == Group::Start::by_others) {
       throw ConfigError(
-          "compare starts its workers by itself, on this machine: run it once, without a launcher. "
-          "To compare on several machines, run `thinwire train --json` once per strategy.");
+          "compare: it starts its workers by itself, on this machine; run it once, without a "
+          "launcher. To compare on several machines, run `thinwire train --json` once per "
+          "strategy");
     }
     check_utf8(invocation.arguments);
     check_options();
@@ -136,9 +137,9 @@ class Compare {
       report::ComparedRun& run = comparison_.runs[i];
       if (!run.finished()) {
         progress.begin(i);
-        const int code = train(run.strategy, progress);
-        if (code == launch::kInterrupted) return stop(progress);
-        take_result(run, code, progress);
+        const Outcome outcome = train(run.strategy, progress);
+        if (outcome.exit_code == launch::kInterrupted) return stop(progress);
+        take_result(run, outcome);
         progress.end();
       }
       failed = failed || !run.finished();
@@ -151,7 +152,7 @@ class Compare {
   }
 
  private:
-  // The data is needed to count the steps and to check the model against it, not longer.
+  // Loads the data to count the steps and to check the model against it, and then drops it.
   void check_options() {
     trainer::TrainOptions& options = flags_.options;
     const trainer::DataPair data = trainer::load_data(options.data, options.seed);
@@ -164,7 +165,7 @@ class Compare {
     comparison_.setting = setting_of(flags_, group_, fingerprint(data));
   }
 
-  // Also those that were asked for in an earlier call: they belong to the same comparison.
+  // Runs that an earlier call asked for belong to the same comparison, too.
   void load_finished_runs() {
     for (report::ComparedRun& finished : store_->finished_runs()) {
       const auto asked =
@@ -177,13 +178,19 @@ class Compare {
     }
   }
 
+  // How a run ended.
+  struct Outcome {
+    int exit_code = launch::kOk;
+    std::string problem;  // if it failed
+  };
+
   // A run that failed has no result, however far it came.
-  void take_result(report::ComparedRun& run, int code, const CompareProgress& progress) {
-    if (code != launch::kOk) store_->set_aside(run.strategy);
+  void take_result(report::ComparedRun& run, const Outcome& outcome) {
+    if (outcome.exit_code != launch::kOk) store_->set_aside(run.strategy);
     if (auto finished = store_->finished_run(run.strategy)) {
       run = std::move(*finished);
     } else {
-      run.problem = problem_of(code, progress);
+      run.problem = outcome.problem;
     }
   }
 
@@ -201,55 +208,57 @@ class Compare {
     return true;
   }
 
-  // From its last checkpoint if there is one that is whole.
-  int train(const std::string& strategy, CompareProgress& progress) {
+  // Runs it, from its last checkpoint if there is one that is whole.
+  Outcome train(const std::string& strategy, CompareProgress& progress) {
     using Attempt = report::ComparisonStore::Attempt;
     store_->set_aside(strategy);  // a summary that is there, but is none of a finished run
     if (resumable(strategy)) {
-      const int code = attempt(strategy, Attempt::resumed, progress);
-      if (code != launch::kBadUsage) return code;
-      progress.message(fmt::format("{}{} starts anew: no checkpoint of it is whole",
-                                   launch::kErrorPrefix, strategy));
+      Outcome outcome = attempt(strategy, Attempt::resumed, progress);
+      if (outcome.exit_code != launch::kBadUsage) return outcome;
+      progress.message(
+          fmt::format("{}{}: it starts again from step 0; no checkpoint of it is whole",
+                      launch::kErrorPrefix, strategy));
     }
     return attempt(strategy, Attempt::anew, progress);
   }
 
-  // In processes of its own, so that what goes wrong in one run does not end the others.
-  int attempt(const std::string& strategy, report::ComparisonStore::Attempt kind,
-              CompareProgress& progress) {
+  // Runs it in processes of its own, so that a run that crashes does not end the others.
+  Outcome attempt(const std::string& strategy, report::ComparisonStore::Attempt kind,
+                  CompareProgress& progress) {
     store_->begin_run(strategy, kind);
+    const std::filesystem::path events = store_->run_directory(strategy) / "events.jsonl";
+    std::filesystem::remove(events);  // of an earlier attempt
     launch::LaunchOptions launch;
     launch.command = {std::filesystem::read_symlink("/proc/self/exe"),
                       "train",
                       "--quiet",
                       "--strategy=" + strategy,
                       "--out=" + store_->run_directory(strategy).string(),
+                      "--events=" + events.string(),
                       fmt::format("--eval-every={}", flags_.options.eval_every)};
     launch.command.insert(launch.command.end(), words_.begin(), words_.end());
     if (kind == report::ComparisonStore::Attempt::resumed) launch.command.emplace_back("--resume");
     launch.workers = group_.start == Group::Start::by_us ? group_.join.size : 1;
     launch.timeout = group_.join.timeout;
-    RunOutput output(progress, kProgressWord);
-    launch::Io io{io_.out, output.stream(), io_.env, progress.in_place()};
+    RunWatcher watcher(progress, events);
+    launch::Io io{io_.out, watcher.stream(), io_.env, progress.in_place()};
     const int code = launch::launch_workers(launch, io);
-    store_->add_warnings(strategy, progress.messages());
-    return code;
-  }
-
-  static std::string problem_of(int code, const CompareProgress& progress) {
-    if (code == launch::kOk) return "its summary.json is not that of a finished run";
-    if (progress.messages().empty()) return fmt::format("it ended with exit code {}", code);
-    std::string_view last = progress.messages().back();
-    if (last.starts_with(launch::kErrorPrefix)) last.remove_prefix(launch::kErrorPrefix.size());
-    return std::string(last);
+    watcher.read_events();
+    store_->add_warnings(strategy, watcher.warnings());
+    if (code == launch::kOk) return {code, "its summary.json is not that of a finished run"};
+    if (code != launch::kInterrupted) {
+      for (const std::string& line : watcher.last_lines()) progress.message(line);
+    }
+    return {code, watcher.problem(code)};
   }
 
   int stop(CompareProgress& progress) {
     progress.clear();
     write_results();
     launch::print_error(
-        io_, fmt::format("finished runs are kept in {}; the same command goes on from here",
-                         store_->directory().string()));
+        io_,
+        fmt::format("compare: finished runs are kept in {}; the same command goes on from here",
+                    store_->directory().string()));
     return launch::kInterrupted;
   }
 
@@ -302,12 +311,13 @@ std::vector<std::string> beside_the_baseline(std::vector<std::string> strategies
 
 void add_compare(CLI::App& root, Invocation& invocation) {
   CLI::App* command = root.add_subcommand(
-      "compare", "Several strategies on the same task, one after the other, with a report.");
+      "compare",
+      "Trains with several strategies on the same task, one after the other, and writes a report.");
   show_examples_first(*command, kExamples);
   auto flags = std::make_shared<CompareFlags>();
   command
       ->add_option("--strategies", flags->strategies,
-                   "what to compare, separated by semicolons; dense is added as the baseline")
+                   "strategies to compare, separated by semicolons; dense is added as the baseline")
       ->type_name("\"SPEC; SPEC\"")
       ->required();
   add_training_flags(*command, flags->train);

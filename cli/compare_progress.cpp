@@ -4,15 +4,20 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/readable.h"
 #include "launch/console.h"
+#include "observe/progress_text.h"
+#include "thinwire/transport.h"
 
 namespace thinwire::cli {
 namespace {
 
-constexpr std::size_t kShownMessages = 8;  // of one run; one that diverges warns in every step
+constexpr std::size_t kShownMessages = 8;  // per run; one that diverges warns in every step
+constexpr std::size_t kLastLines = 5;      // of stderr
+constexpr Seconds kPlainLineEvery{1};      // where there is no terminal to rewrite a line on
 
 struct Screen {
   int columns = 100, rows = 24;
@@ -37,7 +42,7 @@ void CompareProgress::begin(std::size_t run) {
   current_ = run;
   running_ = true;
   status_ = "starting";
-  messages_.clear();
+  messages_ = 0;
   if (in_place_) {
     draw();
   } else {
@@ -57,8 +62,7 @@ void CompareProgress::status(std::string_view text) {
 }
 
 void CompareProgress::message(std::string_view text) {
-  messages_.emplace_back(text);
-  if (messages_.size() > kShownMessages) return;
+  if (++messages_ > kShownMessages) return;
   clear();
   io_.err << text << '\n' << std::flush;
   if (in_place_) draw();
@@ -66,9 +70,9 @@ void CompareProgress::message(std::string_view text) {
 
 void CompareProgress::end() {
   running_ = false;
-  if (messages_.size() > kShownMessages) {
+  if (messages_ > kShownMessages) {
     clear();
-    io_.err << fmt::format("... and {} more lines\n", messages_.size() - kShownMessages);
+    io_.err << fmt::format("... and {} more lines\n", messages_ - kShownMessages);
   }
   if (in_place_) {
     draw();
@@ -113,12 +117,60 @@ void CompareProgress::draw() {
   io_.err << std::flush;
 }
 
-RunOutput::int_type RunOutput::overflow(int_type c) {
+void RunWatcher::read_events() {
+  std::optional<std::string> step;
+  for (const observe::Json& event : events_.read_new()) {
+    if (event["event"] == "step") {
+      step = observe::step_text(event);
+    } else {
+      show(event);
+    }
+  }
+  const Seconds now = system_runtime().now();
+  if (!step || (!progress_.in_place() && now - last_plain_line_ < kPlainLineEvery)) return;
+  last_plain_line_ = now;
+  progress_.status(*step);
+}
+
+void RunWatcher::show(const observe::Json& event) {
+  const auto text_of = [&](const char* key) {
+    const auto found = event.find(key);
+    return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const std::string name = text_of("event"), text = text_of("text");
+  if (name == "evaluated") {
+    progress_.status(observe::evaluated_text(event));
+  } else if (name == "note") {
+    progress_.message(fmt::format("{}{}", launch::kErrorPrefix, text));
+  } else if (name == "warning") {
+    const auto rank = event.find("rank");
+    const bool other = rank != event.end() && rank->is_number_integer() && *rank != 0;
+    const std::string source = other ? fmt::format("[rank {}] ", rank->get<int>()) : "";
+    warnings_.push_back(source + text);
+    progress_.message(fmt::format("{}{}{}", source, launch::kWarningPrefix, text));
+  } else if (name == "error" && error_.empty()) {
+    const std::string kind = text_of("kind");
+    const bool of_a_peer = kind == to_string(ErrorKind::join) ||
+                           kind == to_string(ErrorKind::lost) ||
+                           kind == to_string(ErrorKind::deadline);
+    if (!of_a_peer) error_ = text;
+  }
+}
+
+std::string RunWatcher::problem(int exit_code) const {
+  if (!error_.empty()) return error_;
+  if (last_lines_.empty()) return fmt::format("it ended with exit code {}", exit_code);
+  std::string_view last = last_lines_.back();  // the launcher's, if there was one
+  if (last.starts_with(launch::kErrorPrefix)) last.remove_prefix(launch::kErrorPrefix.size());
+  return std::string(last);
+}
+
+RunWatcher::int_type RunWatcher::overflow(int_type c) {
   if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
   const char next = traits_type::to_char_type(c);
   if (next == '\n') {
     finish_line();
-  } else if (next == '\r') {
+  } else if (next == '\r') {  // a live line begins again
     line_.clear();
   } else {
     line_.push_back(next);
@@ -127,19 +179,15 @@ RunOutput::int_type RunOutput::overflow(int_type c) {
   return c;
 }
 
-int RunOutput::sync() {
-  // Elsewhere than on a terminal what is flushed may be half a line.
-  if (progress_.in_place() && line_.starts_with(progress_word_)) progress_.status(line_);
+int RunWatcher::sync() {
+  read_events();
   return 0;
 }
 
-void RunOutput::finish_line() {
-  const std::string text = std::exchange(line_, {});
-  if (text.starts_with(progress_word_)) {
-    progress_.status(text);
-  } else if (!text.empty()) {
-    progress_.message(text);
-  }
+void RunWatcher::finish_line() {
+  if (!line_.empty()) last_lines_.push_back(std::exchange(line_, {}));
+  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+  read_events();
 }
 
 }  // namespace thinwire::cli

@@ -1,6 +1,8 @@
 // How far a comparison is: on a terminal a table that is rewritten in place, elsewhere plain lines.
 #pragma once
 
+#include <deque>
+#include <filesystem>
 #include <ostream>
 #include <streambuf>
 #include <string>
@@ -8,13 +10,14 @@
 #include <vector>
 
 #include "launch/console.h"
+#include "observe/events.h"
 #include "report/table.h"
 
 namespace thinwire::cli {
 
 class CompareProgress {
  public:
-  // Looks at `comparison` whenever it draws; both outlive it.
+  // It reads `comparison` whenever it draws; both arguments outlive it.
   CompareProgress(launch::Io& io, const report::Comparison& comparison);
   ~CompareProgress() { clear(); }
   CompareProgress(const CompareProgress&) = delete;
@@ -26,10 +29,8 @@ class CompareProgress {
   void end();                           // the run has a result, or a problem
   void clear();
 
-  // Whether status lines may come often, because each takes the place of the one before.
+  // Returns whether each status line replaces the one before, so that they may come often.
   bool in_place() const noexcept { return in_place_; }
-  // Messages since begin().
-  const std::vector<std::string>& messages() const noexcept { return messages_; }
 
  private:
   void draw();
@@ -44,26 +45,42 @@ class CompareProgress {
   std::size_t current_ = 0;
   bool running_ = false;
   std::string status_;
-  std::vector<std::string> messages_;
+  std::size_t messages_ = 0;  // since begin()
 };
 
-// What a run writes to its stderr, taken apart into lines that say how far it is and messages. A
-// live line, which is rewritten from its start, counts as often as it is flushed.
-class RunOutput final : private std::streambuf {
+// Follows one run of a comparison. Its event stream tells how far it is, what it warns of and why
+// it failed; of its stderr only the last lines are kept, for people to read after a failure.
+class RunWatcher final : private std::streambuf {
  public:
-  RunOutput(CompareProgress& progress, std::string_view progress_word)
-      : progress_(progress), progress_word_(progress_word), stream_(this) {}
+  // `events` is the file of the stream; it need not exist yet. `progress` outlives the watcher.
+  RunWatcher(CompareProgress& progress, std::filesystem::path events)
+      : progress_(progress), events_(std::move(events)), stream_(this) {}
 
+  // Returns where the run's stderr goes to. Whenever a line comes, the stream is read, too.
   std::ostream& stream() noexcept { return stream_; }
+  // Reads and shows the events that are new. Call it once more when the run has ended.
+  void read_events();
+
+  // Returns one line per warning; those of ranks other than 0 begin with "[rank r] ".
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+  // Returns the last lines of stderr, oldest first.
+  const std::deque<std::string>& last_lines() const noexcept { return last_lines_; }
+  // Returns in one line why the run ended with that exit code.
+  std::string problem(int exit_code) const;
 
  private:
   int_type overflow(int_type c) override;
   int sync() override;
   void finish_line();
+  void show(const observe::Json& event);
 
   CompareProgress& progress_;
-  std::string progress_word_;
+  observe::EventReader events_;
+  std::vector<std::string> warnings_;
+  std::string error_;  // the first one that a rank made itself, not by losing another
   std::string line_;
+  std::deque<std::string> last_lines_;
+  Seconds last_plain_line_{-1e9};
   std::ostream stream_;
 };
 

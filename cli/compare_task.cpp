@@ -13,7 +13,7 @@
 namespace thinwire::cli {
 namespace {
 
-// One example after the other, in memory of its own.
+// Reads one example after the other into memory of its own.
 class Reader {
  public:
   explicit Reader(const trainer::Dataset& data)

@@ -1,4 +1,4 @@
-// What can be known about the task of a comparison before anything is trained.
+// Checks and facts about the task of a comparison, before anything is trained.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace thinwire::cli {
 
-// What a model gets right that always gives the commonest answer: the largest share of a label.
+// Returns the accuracy of a model that always gives the commonest label.
 double chance(const trainer::Dataset& test);
 
-// How many examples there are, and a hash of all of them: data under the same name may change.
+// Returns the number of examples and a hash of all of them: data under the same name may change.
 std::string fingerprint(const trainer::DataPair& data);
 
-// One step of a tiny model in this process, by as many workers as there will be: what a strategy
-// has against their number it says as a ConfigError here, and not after others have trained.
+// Runs one step of a tiny model in this process, with as many workers as there will be. ConfigError
+// if the strategy cannot run with that number, before other strategies have trained for hours.
 void check_strategy(const std::string& strategy, const Group& group);
 
 // ConfigError if a word cannot stand in reports and JSON, which are UTF-8.

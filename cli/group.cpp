@@ -43,13 +43,13 @@ void check_size(const GroupFlags& flags, const std::optional<launch::Place>& pla
   }
   if (flags.workers && place && *flags.workers != place->size) {
     throw ConfigError(
-        fmt::format("--workers {}, but {} says {}: leave --workers out, the launcher "
-                    "decides how many there are",
+        fmt::format("--workers {}, but {} says {}; leave --workers out, the launcher decides how "
+                    "many there are",
                     *flags.workers, place->source, place->size));
   }
 }
 
-// A script of a Slurm job that was not started by srun has a SLURM_PROCID all the same.
+// A script of a Slurm job has a SLURM_PROCID even if srun did not start it.
 bool really_launched(const std::optional<launch::Place>& place, const launch::Environment& env) {
   if (!place || place->size == 1) return false;
   return place->launcher != launch::Launcher::slurm || env("SLURM_STEP_ID").has_value();
@@ -69,8 +69,8 @@ void check_processes_fit(int workers) {
   const std::optional<std::uint64_t> room = base::available_memory();
   if (!room || needed <= *room) return;
   throw ConfigError(
-      fmt::format("--workers {}: so many processes need at least {}, but only {} are "
-                  "available",
+      fmt::format("--workers {}: too many processes for the memory of this machine (at least {} "
+                  "needed, {} available)",
                   workers, base::gibibytes(needed), base::gibibytes(*room)));
 }
 
@@ -78,8 +78,8 @@ void plan_in_process(Group& group, const GroupFlags& flags,
                      const std::optional<launch::Place>& place, const launch::Environment& env) {
   if (really_launched(place, env)) {
     throw ConfigError(fmt::format(
-        "--transport {} runs all workers in one process, but {} started {}: start it once without "
-        "a launcher, or choose another transport",
+        "--transport {}: it runs all workers in one process, but {} started {}; start it once "
+        "without a launcher, or choose another transport",
         group.engine, place->source, place->size));
   }
   group.start = Group::Start::in_process;
@@ -90,8 +90,9 @@ void plan_mpi(const GroupFlags& flags, const std::optional<launch::Place>& place
               const launch::Environment& env) {
   if (place && launch::under_mpi_launcher(env)) return;
   throw ConfigError(fmt::format(
-      "--transport mpi needs workers that mpirun or srun started: mpirun -n {} thinwire ... "
-      "--transport mpi. To start workers on this machine without it, choose --transport gloo.",
+      "--transport mpi: mpirun or srun must start its workers; for example `mpirun -n {} thinwire "
+      "... --transport mpi`, or choose --transport gloo to start workers on this machine without "
+      "it",
       flags.workers.value_or(kWorkersByHand)));
 }
 
@@ -108,7 +109,8 @@ void plan_processes(Group& group, const GroupFlags& flags,
   if (group.engine == "mpi") plan_mpi(flags, place, env);
   if (!place) {
     if (flags.place.master) {
-      throw ConfigError("--master needs --rank and --world-size, or a launcher that sets them");
+      throw ConfigError(
+          "--master: --rank and --world-size are needed, too, or a launcher that sets them");
     }
     group.start = Group::Start::by_us;
     group.join.size = group.workers_to_fit = local_workers(flags, group.engine);
@@ -118,7 +120,7 @@ void plan_processes(Group& group, const GroupFlags& flags,
   group.start = Group::Start::by_others;
   group.join.rank = place->rank;
   group.join.size = place->size;
-  // Whoever started us for this machine has looked at its memory for all.
+  // The launcher that started this process has checked the memory for all its workers.
   group.workers_to_fit = env(launch::kLauncherVariable) ? 0 : 1;
   if (group.engine == "mpi") return;
   const launch::Endpoint master = launch::find_master(flags.place, env, *place);
@@ -139,8 +141,9 @@ void add_group_flags(CLI::App& command, GroupFlags& flags) {
   std::vector<std::string_view> names;
   for (const TransportBackend& engine : transport_backends()) names.push_back(engine.name);
   command
-      .add_option("--workers", flags.workers,
-                  fmt::format("how many ({}, or what the launcher says)", kWorkersByHand))
+      .add_option(
+          "--workers", flags.workers,
+          fmt::format("number of workers ({}, or as many as the launcher started)", kWorkersByHand))
       ->type_name("P");
   command
       .add_option("--transport", flags.transport,
@@ -148,20 +151,20 @@ void add_group_flags(CLI::App& command, GroupFlags& flags) {
       ->type_name("T");
   command
       .add_option("--network", flags.network,
-                  "imitate a thin wire on this machine, such as 1gbit,0.2ms")
+                  "imitate a slow network on this machine, such as 1gbit,0.2ms")
       ->type_name("BW[,LAT]");
   command.add_option("--timeout", flags.timeout, "seconds a peer may be silent (60)")
       ->type_name("S")
       ->check(number(1e-3, Transport::kLongestTimeout.count()));
 
   const std::string group = "Workers started by others (torchrun, mpirun and srun need no flags)";
-  command.add_option("--rank", flags.place.rank, "which worker this is")
+  command.add_option("--rank", flags.place.rank, "rank of this worker, from 0")
       ->type_name("R")
       ->group(group);
-  command.add_option("--world-size", flags.place.world_size, "how many there are")
+  command.add_option("--world-size", flags.place.world_size, "number of all workers")
       ->type_name("P")
       ->group(group);
-  command.add_option("--master", flags.place.master, "where rank 0 listens")
+  command.add_option("--master", flags.place.master, "address at which rank 0 listens")
       ->type_name("HOST:PORT")
       ->group(group);
   command
@@ -175,9 +178,7 @@ void add_group_flags(CLI::App& command, GroupFlags& flags) {
                   "(or THINWIRE_TOKEN)")
       ->type_name("FILE")
       ->group(group);
-  command
-      .add_option("--join-timeout", flags.join_timeout,
-                  "seconds for all workers to come together (30)")
+  command.add_option("--join-timeout", flags.join_timeout, "seconds for all workers to join (30)")
       ->type_name("S")
       ->check(number(1e-3, Transport::kLongestTimeout.count()))
       ->group(group);
@@ -215,7 +216,7 @@ int run_group(const Group& group, Invocation& invocation, const Worker& worker) 
     return launch::launch_workers(options, invocation.io);
   }
   transport::BackendOptions join = group.join;
-  join.log = log_to(invocation.io);
+  if (!join.log) join.log = log_to(invocation.io);
   run_workers(group.engine, join, [&](Transport& wire) {
     // Again, because engines may have put their own handler in its place.
     launch::end_on_interrupt(invocation.io);

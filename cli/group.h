@@ -37,8 +37,8 @@ struct Group {
   int workers_to_fit = 1;
 };
 
-// Reads the file of the token, and how much memory there is. ConfigError if the flags, the build
-// and the environment do not fit together.
+// Decides how the group starts; reads the token file and the size of the free memory. ConfigError
+// if the flags, the build and the environment do not fit together.
 Group plan_group(const GroupFlags& flags, const launch::Environment& env);
 
 // Runs the worker on every rank that lives in this process, or starts processes that will do so.

@@ -82,7 +82,7 @@ std::string text_for(const CLI::App& root, const HelpFlags& flags) {
 
 void add_help(CLI::App& root, Invocation& invocation) {
   auto flags = std::make_shared<HelpFlags>();
-  CLI::App* command = root.add_subcommand("help", "What a command does, with examples.");
+  CLI::App* command = root.add_subcommand("help", "Explains a command, with examples.");
   show_examples_first(*command, R"(Examples:
   thinwire help bench allreduce                         more about one command
   thinwire help --man | man -l -                        the manual page

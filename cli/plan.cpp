@@ -88,22 +88,24 @@ void measure_step(PlanSetting&, const PlanFlags&, launch::Progress&) {
 }
 #endif
 
-// All that can be wrong is said here; only the time of a step may be missing.
+// ConfigError for everything that can be wrong. Only the time of a step may still be missing.
 PlanSetting read(const PlanFlags& flags) {
   if (flags.model.empty() == flags.numel.empty()) {
-    throw ConfigError("what to plan for: either --model M or --numel N is needed");
+    throw ConfigError("plan: either --model M or --numel N is needed");
   }
   if (flags.network.empty()) {
-    throw ConfigError("--network is needed, such as --network 1gbit,0.1ms");
+    throw ConfigError("--network: it is needed; for example --network 1gbit,0.1ms");
   }
   if (flags.model.empty() && flags.step_time.empty()) {
     throw ConfigError(
-        "--numel needs --step-time, what computing a step takes on one worker, such as 350ms; with "
-        "--model it can be measured here");
+        "--numel: --step-time is needed, too, the time that one worker computes in a step; for "
+        "example "
+        "--step-time 350ms. With --model it can be measured here");
   }
   if (flags.has_batch && !flags.step_time.empty()) {
     throw ConfigError(
-        "--batch is of the step that is measured here; --step-time says what it takes");
+        "--batch: it has no effect together with --step-time; it is the batch of the step that is "
+        "measured here");
   }
   PlanSetting setting;
   setting.model = flags.model;
@@ -164,7 +166,7 @@ int plan(const PlanFlags& flags, Invocation& invocation) {
 
 void add_plan(CLI::App& root, Invocation& invocation) {
   CLI::App* command = root.add_subcommand(
-      "plan", "What a step will take and send with each strategy on more workers.");
+      "plan", "Predicts the time and the bytes of a step for each strategy and number of workers.");
   show_examples_first(*command, kExamples);
   auto flags = std::make_shared<PlanFlags>();
   command->add_option("--model", flags->model, "see `thinwire list models`")->type_name("M");
@@ -172,7 +174,7 @@ void add_plan(CLI::App& root, Invocation& invocation) {
       ->type_name("N");
   command
       ->add_option("--step-time", flags->step_time,
-                   "what computing a step takes, such as 350ms (measured here)")
+                   "time to compute a step, such as 350ms (measured here)")
       ->type_name("T");
   CLI::Option* const batch =
       command->add_option("--batch", flags->batch, "examples per worker of the measured step (32)")
@@ -183,11 +185,12 @@ void add_plan(CLI::App& root, Invocation& invocation) {
   command->add_option("--workers", flags->workers, "a list (4,8,16,32)")->type_name("P,...");
   command
       ->add_option("--strategies", flags->strategies,
-                   "separated by semicolons (all); see `thinwire list strategies`")
+                   "strategies, separated by semicolons (all); see `thinwire list strategies`")
       ->type_name("SPEC;...");
-  command->add_flag("--full", flags->full,
-                    "simulate every parameter, to check what a part of them says (slow, and needs "
-                    "the memory of all workers)");
+  command->add_flag(
+      "--full", flags->full,
+      "simulate every parameter, to check the prediction from a part of them (slow, and "
+      "needs the memory of all workers)");
   command->add_flag("--json", flags->json, "a JSON line per strategy and number of workers");
   command->callback([&invocation, flags, batch] {
     flags->has_batch = batch->count() > 0;

@@ -13,7 +13,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr std::string_view kBaseline = "dense";
-// A strategy is as good if its step is at most so many times as long as the best one.
+// A strategy counts as good if its step takes at most this many times as long as the best one.
 constexpr double kAsGood = 1.05;
 
 using Rows = std::vector<const plan::Prediction*>;
@@ -33,7 +33,8 @@ const plan::Prediction* find(const Rows& rows, std::string_view strategy) {
   return found == rows.end() ? nullptr : *found;
 }
 
-// Of those whose replicas are the same after every step, or of the others; null if there is none.
+// Returns the best of the strategies that keep replicas the same after every step, or of the
+// others; null if there is none.
 const plan::Prediction* fastest(const Rows& rows, bool synchronous) {
   const plan::Prediction* best = nullptr;
   for (const plan::Prediction* each : rows) {

@@ -21,7 +21,7 @@ struct PlanSetting {
 void print_plan_json(launch::Io& io, const PlanSetting& setting,
                      const plan::Prediction& prediction);
 
-// Those that could not be told are missing.
+// Predictions that could not be made are missing.
 void print_plan(launch::Io& io, const PlanSetting& setting,
                 const std::vector<plan::Prediction>& predictions);
 

@@ -36,7 +36,7 @@ TEST(Plan, RefusesWhatItCannotPlanForBeforeAnythingStarts) {
     expect_refused({"--numel", "1k", "--step-time", time, "--network", net}, "--step-time");
   }
   expect_refused({"--numel", "1k", "--step-time", "1s", "--network", "fast"}, "'fast'");
-  expect_refused({"--numel", "1k", "--step-time", "1s"}, "--network is needed");
+  expect_refused({"--numel", "1k", "--step-time", "1s"}, "--network: it is needed");
   expect_refused({"--numel", "1k", "--network", net}, "--step-time");
   expect_refused({"--numel", "none", "--step-time", "1s", "--network", net}, "--numel");
   expect_refused({"--network", net}, "--model M or --numel N");

@@ -7,8 +7,8 @@
 
 namespace thinwire::cli {
 
-// Of "gtopk; qsgd:bits=2": each spec in its one text form. ConfigError if there is none, if one is
-// there twice, or if one is no strategy.
+// Splits a list such as "gtopk; qsgd:bits=2" into specs in their canonical form. ConfigError if
+// there is none, if one is there twice, or if one is no strategy.
 std::vector<std::string> parse_strategies(std::string_view text);
 
 }  // namespace thinwire::cli

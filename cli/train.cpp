@@ -1,11 +1,15 @@
-// thinwire train: a network learns on several workers.
+// thinwire train: trains a network on several workers.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "base/writable.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/train_events.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
+#include "launch/launcher.h"
 
 namespace thinwire::cli {
 namespace {
@@ -20,34 +24,44 @@ constexpr std::string_view kExamples = R"(Examples:
 
 void check_directory(const trainer::TrainOptions& options) {
   if (!options.out.empty()) return;
-  if (options.resume) throw ConfigError("--resume needs --out DIR, where to go on");
-  if (options.save_every > 0) throw ConfigError("--save-every needs --out DIR");
+  if (options.resume)
+    throw ConfigError("--resume: --out DIR is needed, too; the run goes on there");
+  if (options.save_every > 0) throw ConfigError("--save-every: --out DIR is needed, too");
 }
 
-int train(TrainFlags flags, Invocation& invocation) {
-  launch::Io& io = invocation.io;
-  check_directory(flags.options);
-  const Group group = plan_group(flags.group, io.env);
-  const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
-  complete(flags, group, data);
-  const std::size_t parameters = check(flags.options, data);
-  check_memory(parameters, group);
-  if (!flags.options.out.empty()) base::make_writable_directory(flags.options.out);
-  if (flags.options.resume) {
-    check_resume(flags.options, parameters, group.join.rank, group.join.size);
+void make_directory(const trainer::TrainOptions& options) {
+  if (options.out.empty()) return;
+  try {
+    base::make_writable_directory(options.out);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("--out {}", error.what()));
   }
+}
 
-  if (group.start == Group::Start::by_us) return run_group(group, invocation, {});
-  flags.options.session.log = [&io](LogLevel, std::string_view text) {
-    launch::print_warning(io, text);
-  };
+// Opens the event stream of this process. Our launcher has made the file afresh for its workers.
+TrainEvents open_events(const TrainFlags& flags, const Group& group, const launch::Io& io) {
+  using Open = observe::EventWriter::Open;
+  const bool one_rank = group.start == Group::Start::by_others;
+  const bool first = !one_rank || group.join.rank == 0;
+  return {flags.events, first && !io.env(launch::kLauncherVariable) ? Open::fresh : Open::append,
+          one_rank ? std::optional(group.join.rank) : std::nullopt};
+}
+
+// Runs the ranks of this process. Returns the exit code.
+int run_ranks(const TrainFlags& flags, const Group& group, const trainer::DataPair& data,
+              TrainEvents& events, Invocation& invocation) {
+  launch::Io& io = invocation.io;
   const TrainSetting setting{flags.options, group.engine, flags.group.network, group.join.size,
                              group.engine == "sim"};
   std::optional<TrainReport> report;
-  if (group.start == Group::Start::in_process || group.join.rank == 0) report.emplace(io, setting);
+  if (group.start == Group::Start::in_process || group.join.rank == 0) {
+    report.emplace(io, setting, events);
+    events.start(setting);
+  }
   const trainer::Observer silent, observer = report ? report->observer() : silent;
   bool identical = true;
   const int code = run_group(group, invocation, [&](Transport& wire) {
+    if (wire.rank() == 0) events.joined(wire.hosts());
     const trainer::TrainResult result =
         trainer::train(wire, flags.options, data, wire.rank() == 0 ? observer : silent);
     if (wire.rank() != 0) return;
@@ -56,18 +70,49 @@ int train(TrainFlags flags, Invocation& invocation) {
                                         : Summary::text);
     identical = result.replicas_identical;
   });
-  if (!identical) throw Error("the replicas differ at the end: this is a bug, please report it");
+  if (!identical)
+    throw Error("train: the replicas differ at the end; this is a bug, please report it");
   return code;
+}
+
+int train(TrainFlags flags, Invocation& invocation) {
+  launch::Io& io = invocation.io;
+  check_directory(flags.options);
+  Group group = plan_group(flags.group, io.env);
+  const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
+  complete(flags, group, data);
+  const std::size_t parameters = check(flags.options, data);
+  check_memory(parameters, group);
+  make_directory(flags.options);
+  TrainEvents events = open_events(flags, group, io);
+  try {
+    if (flags.options.resume) {
+      check_resume(flags.options, parameters, group.join.rank, group.join.size);
+    }
+    if (group.start == Group::Start::by_us) return run_group(group, invocation, {});
+    const LogSink warn = [&](LogLevel level, std::string_view text) {
+      if (level < LogLevel::warning) return;
+      events.warning(text);
+      launch::print_warning(io, text);
+    };
+    flags.options.session.log = group.join.log = warn;
+    return run_ranks(flags, group, data, events, invocation);
+  } catch (const std::exception& error) {
+    events.error(error);
+    throw;
+  }
 }
 
 }  // namespace
 
 void add_train(CLI::App& root, Invocation& invocation) {
-  CLI::App* command = root.add_subcommand("train", "A network learns on several workers.");
+  CLI::App* command = root.add_subcommand("train", "Trains a network on several workers.");
   show_examples_first(*command, kExamples);
   auto flags = std::make_shared<TrainFlags>();
   trainer::TrainOptions& options = flags->options;
-  command->add_option("--strategy", options.session.strategy, "how workers communicate (dense)")
+  command
+      ->add_option("--strategy", options.session.strategy,
+                   "how workers communicate (dense); see `thinwire list strategies`")
       ->type_name("SPEC");
   add_training_flags(*command, *flags);
   command->add_option("--out", options.out, "directory for run.jsonl, summary.json, checkpoints")
@@ -75,6 +120,10 @@ void add_train(CLI::App& root, Invocation& invocation) {
   command->add_flag("--resume", options.resume, "go on from the newest whole checkpoint in --out");
   add_run_flags(*command, *flags);
   add_group_flags(*command, flags->group);
+  command
+      ->add_option("--events", flags->events,
+                   "file for the events of the run, a JSON object per line (docs/events.md)")
+      ->type_name("FILE");
   command->add_flag("--json", flags->json, "one JSON object instead of the summary");
   command->add_flag("--quiet", flags->quiet, "no summary; --out has it in summary.json");
   command->callback([&invocation, flags] {

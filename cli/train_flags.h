@@ -17,18 +17,19 @@ struct TrainFlags {
   std::vector<std::string> slow;
   double step_time = 0;
   GroupFlags group;
+  std::string events;  // the file of the event stream; empty: none
   bool json = false, quiet = false;
 };
 
-// What is learned and how; then how a run is watched, saved and disturbed. The commands themselves
-// add how workers communicate and where the results go.
+// The first adds what is learned and how, the second how a run is watched, saved and disturbed. The
+// commands themselves add how workers communicate and where the results go.
 void add_training_flags(CLI::App& command, TrainFlags& flags);
 void add_run_flags(CLI::App& command, TrainFlags& flags);
 
-// Fills the options from the flags; what is wrong with them is said before anything starts.
+// Fills the options from the flags. ConfigError if they are wrong, before anything starts.
 void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& data);
 
-// ConfigError if so many models cannot fit into this machine's memory.
+// ConfigError if a model per worker does not fit into this machine's memory.
 void check_memory(std::size_t parameters, const Group& group);
 
 }  // namespace thinwire::cli

@@ -1,17 +1,19 @@
 #include "cli/train_report.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/readable.h"
+#include "cli/train_events.h"
+#include "observe/progress_text.h"
 
 namespace thinwire::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using observe::Json;
 namespace fs = std::filesystem;
 
 constexpr Seconds kPlainLineEvery{2};  // where there is no terminal to rewrite a line on
@@ -36,11 +38,21 @@ Json detail(const std::vector<Metric>& metrics) {
   return out;
 }
 
+std::string this_host() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
 [[noreturn]] void cannot_write(const fs::path& file) {
-  throw Error(
-      fmt::format("rank 0 cannot write {}: {}. Make room; `train --resume`, or the same `compare`, "
-                  "goes on from the last checkpoint.",
-                  file.string(), std::generic_category().message(errno)));
+  ErrorFields fields;
+  fields.rank = fields.peer = 0;
+  fields.host = this_host();
+  fields.operation = "save";
+  fields.remedy = Remedy::free_disk_space;
+  throw Error(fmt::format("rank 0: cannot write {} ({})", file.string(),
+                          std::generic_category().message(errno)),
+              std::move(fields));
 }
 
 void write_file(const fs::path& file, const std::string& text) {
@@ -50,8 +62,8 @@ void write_file(const fs::path& file, const std::string& text) {
 
 }  // namespace
 
-TrainReport::TrainReport(launch::Io& io, const TrainSetting& setting)
-    : io_(io), setting_(setting), progress_(io) {
+TrainReport::TrainReport(launch::Io& io, const TrainSetting& setting, TrainEvents& events)
+    : io_(io), setting_(setting), events_(events), progress_(io) {
   const std::string& out = setting.options.out;
   if (out.empty()) return;
   log_.open(fs::path(out) / "run.jsonl", setting.options.resume ? std::ios::app : std::ios::trunc);
@@ -63,21 +75,36 @@ trainer::Observer TrainReport::observer() {
   observer.step = [this](const auto& report) { step(report); };
   observer.met = [this](const auto& training) { met(training); };
   observer.evaluated = [this](const auto& report, const auto& test) { evaluated(report, test); };
+  observer.saved = [this](std::uint64_t step) { events_.saved(step); };
   observer.note = [this](const std::string& text) { note(text); };
   return observer;
 }
 
-std::string TrainReport::line(const trainer::StepReport& report) const {
-  // The first step is not typical, so it is not counted. Where workers are free the run is as far
-  // as all of them together, whatever this one has done.
+// The first step is not typical, so it is not counted. Asynchronous workers are as far as all of
+// them together, whatever this one has done.
+Json TrainReport::seconds_left(const trainer::StepReport& report) const {
   const double done = report.position, all = static_cast<double>(report.steps);
   const double timed = done - first_position_;
-  const Seconds left = (system_runtime().now() - first_time_) / std::max(timed, 1.0) * (all - done);
-  return fmt::format(
-      "{}{:.2f}  step {:.0f}/{}  loss {:.4f}  {:.0f} samples/s  {} sent{}", kProgressWord,
-      report.epoch, std::min(done, all), report.steps, report.loss, report.samples_per_second,
-      base::readable_bytes(static_cast<double>(bytes_)),
-      timed > 0 && done < all ? fmt::format("  {} left", base::readable_time(left)) : "");
+  if (timed <= 0 || done >= all) return nullptr;
+  return ((system_runtime().now() - first_time_) / std::max(timed, 1.0) * (all - done)).count();
+}
+
+Json TrainReport::step_event(const trainer::StepReport& report) const {
+  return Json{{"step", report.step},
+              {"steps", report.steps},
+              {"position", report.position},
+              {"epoch", report.epoch},
+              {"seconds", report.time.count()},
+              {"loss", report.loss},
+              {"lr", report.learning_rate},
+              {"bytes", report.bytes_sent},
+              {"bytes_total", bytes_},
+              {"seconds_compute", report.compute.count()},
+              {"seconds_codec", report.codec.count()},
+              {"seconds_wire", report.wire.count()},
+              {"residual_ratio", report.residual_ratio},
+              {"samples_per_second", report.samples_per_second},
+              {"seconds_left", seconds_left(report)}};
 }
 
 void TrainReport::step(const trainer::StepReport& report) {
@@ -102,17 +129,19 @@ void TrainReport::step(const trainer::StepReport& report) {
     first_position_ = report.position;
     first_time_ = now;
   }
+  const Json event = step_event(report);
+  events_.step(event);
   if (io_.live) {
-    progress_.detail(line(report));
+    progress_.detail(observe::step_text(event));
   } else if (now - last_plain_line_ >= kPlainLineEvery ||
              report.position >= static_cast<double>(report.steps)) {
     last_plain_line_ = now;
-    progress_.stage(line(report));
+    progress_.stage(observe::step_text(event));
   }
 }
 
 void TrainReport::met(const trainer::TrainingLoss& training) {
-  training_loss_ = fmt::format("  train loss {:.4f}", training.loss);
+  training_loss_ = training.loss;
   if (!log_.is_open()) return;
   log(Json{{"step", training.last_step},
            {"first_step", training.first_step},
@@ -128,13 +157,17 @@ void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Ev
              {"test_accuracy", test.accuracy}}
             .dump());
   }
+  const Json event{{"step", report.step},           {"position", report.position},
+                   {"epoch", report.epoch},         {"seconds", report.time.count()},
+                   {"train_loss", training_loss_},  {"test_loss", test.loss},
+                   {"test_accuracy", test.accuracy}};
+  events_.evaluated(event);
   progress_.clear();
-  io_.err << fmt::format("{}{:.2f}  step {:.0f}{}  test loss {:.4f}  test accuracy {:.2f} %\n",
-                         kProgressWord, report.epoch, report.position, training_loss_, test.loss,
-                         100 * test.accuracy);
+  io_.err << observe::evaluated_text(event) << '\n';
 }
 
 void TrainReport::note(const std::string& text) {
+  events_.note(text);
   progress_.clear();
   io_.err << fmt::format("{}{}\n", launch::kErrorPrefix, text);
 }
@@ -143,7 +176,7 @@ void TrainReport::log(const std::string& line) {
   if (!(log_ << line << std::endl)) cannot_write(fs::path(setting_.options.out) / "run.jsonl");
 }
 
-// A run that was killed has logged steps after its last checkpoint; they are run again.
+// A run that was killed has logged steps after its last checkpoint; it runs them again.
 void TrainReport::drop_repeated_steps(std::uint64_t first_step) {
   const fs::path file = fs::path(setting_.options.out) / "run.jsonl";
   log_.close();
@@ -158,14 +191,14 @@ void TrainReport::drop_repeated_steps(std::uint64_t first_step) {
       if (line["step"].get<std::uint64_t>() < first_step) kept += text + '\n';
     }
   }
-  // Under another name first: whenever this process is killed, the log is there.
+  // The new log is complete before it replaces the old one, so that a kill never loses it.
   const fs::path shortened = file.string() + ".tmp";
   log_.open(shortened, std::ios::trunc);
   if (!(log_ << kept << std::flush)) cannot_write(shortened);
   fs::rename(shortened, file);
 }
 
-std::string TrainReport::summary_json(const trainer::TrainResult& result) const {
+Json TrainReport::summary_json(const trainer::TrainResult& result) const {
   const trainer::TrainOptions& options = setting_.options;
   return Json{{"command", "train"},
               {"strategy", options.session.strategy},
@@ -192,8 +225,7 @@ std::string TrainReport::summary_json(const trainer::TrainResult& result) const 
               {"skipped_steps", result.skipped_steps},
               {"residual_ratio", result.residual_ratio},
               {"stragglers", stragglers_json(result.stragglers)},
-              {"detail", detail(result.metrics)}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);  // a path need not be UTF-8
+              {"detail", detail(result.metrics)}};
 }
 
 void TrainReport::print_summary(const trainer::TrainResult& result) {
@@ -245,13 +277,16 @@ void TrainReport::print_stragglers(const trainer::TrainResult& result) {
 
 void TrainReport::finish(const trainer::TrainResult& result, Summary wanted) {
   progress_.clear();
-  const std::string summary = summary_json(result);
+  const Json fields = summary_json(result);
+  // A path need not be UTF-8.
+  const std::string summary = fields.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (!setting_.options.out.empty()) {
     write_file(fs::path(setting_.options.out) / "summary.json", summary);
   }
   if (wanted == Summary::json) io_.out << summary << '\n';
   if (wanted == Summary::text) print_summary(result);
   io_.out.flush();
+  events_.finish(fields);
 }
 
 }  // namespace thinwire::cli

@@ -1,16 +1,17 @@
-// What `train` shows while it runs and when it ends, and what it writes to --out.
+// Shows the progress and the summary of `train`, and writes the files of --out.
 #pragma once
 
 #include <fstream>
 #include <string>
 
 #include "launch/console.h"
+#include "observe/events.h"
 #include "thinwire/types.h"
 #include "trainer/train.h"
 
 namespace thinwire::cli {
 
-// What the summary says about a run besides its result.
+// The setting of a run, which its summary states next to the result.
 struct TrainSetting {
   const trainer::TrainOptions& options;
   std::string transport;
@@ -19,16 +20,15 @@ struct TrainSetting {
   bool virtual_time = false;
 };
 
-// Every line that only says how far a run is starts with this word.
-inline constexpr std::string_view kProgressWord = "epoch ";
-
 enum class Summary { text, json, none };  // what stdout gets
+
+class TrainEvents;
 
 class TrainReport {
  public:
   // Opens DIR/run.jsonl if there is a directory; on a resume, lines of steps that will be repeated
-  // are removed from it.
-  TrainReport(launch::Io& io, const TrainSetting& setting);
+  // are removed from it. All arguments outlive the report.
+  TrainReport(launch::Io& io, const TrainSetting& setting, TrainEvents& events);
 
   trainer::Observer observer();
   void finish(const trainer::TrainResult& result, Summary summary);
@@ -38,8 +38,9 @@ class TrainReport {
   void met(const trainer::TrainingLoss& training);
   void evaluated(const trainer::StepReport& report, const trainer::Evaluation& test);
   void note(const std::string& text);
-  std::string line(const trainer::StepReport& report) const;
-  std::string summary_json(const trainer::TrainResult& result) const;
+  observe::Json step_event(const trainer::StepReport& report) const;
+  observe::Json seconds_left(const trainer::StepReport& report) const;
+  observe::Json summary_json(const trainer::TrainResult& result) const;
   void print_summary(const trainer::TrainResult& result);
   void print_stragglers(const trainer::TrainResult& result);
   // A line of run.jsonl, on disk when this returns, so that a run that is killed has its last
@@ -49,11 +50,12 @@ class TrainReport {
 
   launch::Io& io_;
   TrainSetting setting_;
+  TrainEvents& events_;
   launch::Progress progress_;
   std::ofstream log_;
   std::uint64_t bytes_ = 0;
-  std::string training_loss_;  // of all workers, if there was a step to tell it of
-  // By the clock of whoever watches, which on sim is not that of the run.
+  observe::Json training_loss_;  // of all workers; null before the first milestone
+  // These are in real time; on sim the run has a clock of its own.
   std::uint64_t first_step_ = 0;
   double first_position_ = 0;
   Seconds first_time_{0};

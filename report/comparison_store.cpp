@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/writable.h"
-#include "launch/console.h"
 #include "thinwire/error.h"
 
 namespace thinwire::report {
@@ -52,7 +51,11 @@ ComparisonStore::ComparisonStore(fs::path directory, const Setting& setting)
   if (!fs::is_directory(directory_, unreachable)) refuse("made", error ? error : unreachable);
   const bool empty = fs::is_empty(directory_, error);
   if (error) refuse("read", error);
-  base::make_writable_directory(directory_.string());
+  try {
+    base::make_writable_directory(directory_.string());
+  } catch (const ConfigError& refusal) {
+    throw ConfigError(fmt::format("--out {}", refusal.what()));
+  }
   if (std::ifstream note(directory_ / kNote); note) {
     compare_with({std::istreambuf_iterator<char>(note), {}}, setting);
   } else if (!empty) {
@@ -128,16 +131,12 @@ void ComparisonStore::begin_run(const std::string& strategy, Attempt attempt) co
   if (attempt == Attempt::anew) fs::remove(run_directory(strategy) / kWarningsFile);
 }
 
-// Those of ranks other than 0 come as "[rank 1] thinwire: warning: ...".
 void ComparisonStore::add_warnings(const std::string& strategy,
-                                   const std::vector<std::string>& messages) const {
+                                   const std::vector<std::string>& warnings) const {
   std::string text;
-  for (const std::string_view message : messages) {
-    const auto at = message.find(launch::kWarningPrefix);
-    const bool of_rank = message.starts_with("[rank ") && at == message.find("] ") + 2;
-    if (at == std::string_view::npos || (at > 0 && !of_rank)) continue;
-    text += message.substr(0, at);
-    text += fmt::format("{}\n", message.substr(at + launch::kWarningPrefix.size()));
+  for (std::string warning : warnings) {
+    std::ranges::replace(warning, '\n', ' ');  // the file has a line per warning
+    text += warning + '\n';
   }
   if (!text.empty()) std::ofstream(run_directory(strategy) / kWarningsFile, std::ios::app) << text;
 }

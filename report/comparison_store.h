@@ -32,11 +32,11 @@ class ComparisonStore {
   // A run that came to its end but failed: its summary and its checkpoints get other names, so that
   // it neither counts nor goes on. Nothing happens if there is no summary.
   void set_aside(const std::string& strategy) const;
-  // Warnings of earlier attempts keep_baseline_text only if the run goes on.
+  // Warnings of earlier attempts are kept only if the run goes on.
   enum class Attempt { anew, resumed };
   void begin_run(const std::string& strategy, Attempt attempt) const;
-  // Of what the attempt wrote to stderr, the warnings. They keep_baseline_text with the run.
-  void add_warnings(const std::string& strategy, const std::vector<std::string>& messages) const;
+  // Keeps the warnings of an attempt with the run.
+  void add_warnings(const std::string& strategy, const std::vector<std::string>& warnings) const;
   // Under another name first, so that a reader finds the old file or the new one.
   void write(std::string_view name, std::string_view text) const;
 

@@ -1,4 +1,4 @@
-// Comparisons: strategies as asked for, runs read back, directories, CSV, progress.
+// Comparisons: strategies as asked for, runs read back, directories, CSV.
 #include "report/comparison.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/compare_progress.h"
 #include "cli/strategy_list.h"
 #include "report/comparison_store.h"
 #include "testing/expect.h"
@@ -122,16 +121,15 @@ TEST_F(ComparisonFiles, WarningsStayWithTheirRun) {
   write(store.run_directory(spec) / "summary.json", kSummary);
   const auto warnings = [&] { return store.finished_run(spec)->warnings; };
   store.begin_run(spec, Attempt::anew);
-  store.add_warnings(spec, {"thinwire: warning: too short", "[rank 1] noise", "epoch 1",
-                            "thinwire: interrupted; all 2 workers have stopped"});
+  store.add_warnings(spec, {"too\nshort"});
   EXPECT_EQ(warnings(), test::Words{"too short"});
   store.begin_run(spec, Attempt::resumed);
-  store.add_warnings(spec,
-                     {"thinwire: resuming after step 20", "[rank 1] thinwire: warning: too thin"});
+  store.add_warnings(spec, {});
+  store.add_warnings(spec, {"[rank 1] too thin"});
   EXPECT_EQ(warnings(), (test::Words{"too short", "[rank 1] too thin"}));
   store.begin_run(spec, Attempt::anew);
   EXPECT_TRUE(warnings().empty());
-  store.add_warnings(spec, test::Words(9, "thinwire: warning: not finite"));
+  store.add_warnings(spec, test::Words(9, "not finite"));
   EXPECT_EQ(warnings(), (test::Words{"not finite", "not finite", "7 more like these"}));
 }
 
@@ -245,43 +243,6 @@ TEST(ComparisonCsv, LeavesOutWhatIsNotKnown) {
   // Without loss, target, time and bytes to it, and the three factors.
   EXPECT_TRUE(
       test::has(comparison_csv(comparison, recommendation), "values=fp32\",0.95,0,,,,,,,,100,"));
-}
-
-class Watching : public testing::Test {
- protected:
-  std::string lines_of(bool live) {
-    std::ostringstream out, err;
-    launch::Io io{out, err, [](std::string_view) { return std::nullopt; }, live};
-    const Comparison comparison = sample();
-    {
-      cli::CompareProgress progress(io, comparison);
-      progress.begin(2);
-      cli::RunOutput output(progress, "epoch ");
-      output.stream() << "epoch 0.1" << std::flush << "  step 1/9\n";
-      output.stream() << launch::kEraseLine << "epoch 0.2  step 2/9" << std::flush;
-      launch::Io run{out, output.stream(), io.env, true};
-      launch::print_error(run, "a warning");
-      messages_ = progress.messages();
-      progress.end();
-    }
-    EXPECT_EQ(out.str(), "");
-    return err.str();
-  }
-  test::Words messages_;
-};
-
-TEST_F(Watching, PlainLinesElsewhere) {
-  EXPECT_EQ(lines_of(false),
-            "[3/3] lasgd\nepoch 0.1  step 1/9\nthinwire: a warning\n"
-            "lasgd failed: said <script>alert(1)</script>\n");
-  EXPECT_EQ(messages_, test::Words{"thinwire: a warning"});
-}
-
-TEST_F(Watching, ATableOnATerminal) {
-  const std::string text = lines_of(true);
-  EXPECT_TRUE(test::has(text, "epoch 0.2  step 2/9"));
-  EXPECT_TRUE(test::has(text, "thinwire: a warning\n"));
-  EXPECT_TRUE(text.ends_with("\033[4A\033[J")) << "the table is gone at the end";
 }
 
 }  // namespace

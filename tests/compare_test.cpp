@@ -102,6 +102,14 @@ TEST_F(CompareCommand, ARunThatFailsDoesNotEndTheOthers) {
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
   EXPECT_TRUE(test::has(run.out(), "failed: rank 1 was killed by SIGKILL"));
+  EXPECT_TRUE(test::has(run.err(), "rank 1 was killed by SIGKILL")) << "its last lines are shown";
+  const auto events = json_lines(contents(directory_ / "dense/events.jsonl"));
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.front()["event"], "start");
+  EXPECT_EQ(events.back()["event"], "error");
+  EXPECT_EQ(events.back()["kind"], "lost");
+  EXPECT_EQ(events.back()["rank"], 0);
+  EXPECT_EQ(events.back()["peer"], 1);
   EXPECT_FALSE(fs::exists(directory_ / "dense/summary.json"));
   EXPECT_TRUE(fs::exists(directory_ / "localsgd,period=1000/summary.json")) << run.describe();
 }
@@ -163,7 +171,7 @@ TEST_F(CompareCommand, DamagedCheckpointsDoNotBlockIt) {
   damage([](const std::string& name) {
     return name.find(name.find("rank-0") != name.npos ? "10-rank" : "05-rank") != name.npos;
   });
-  EXPECT_TRUE(test::has(run_again(), "dense starts anew"));
+  EXPECT_TRUE(test::has(run_again(), "dense: it starts again from step 0"));
   damage([](const std::string&) { return true; });
   run_again();
 }
@@ -177,7 +185,7 @@ TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
       {{}, "dense; gtopc", "did you mean 'gtopk'"},
       {{}, "dense; gtopk:density=2", "density=2"},
       {{"--strategy", "dense"}, "dense", "did you mean '--strategies'"},
-      {{"--lr", "0"}, "dense", "--lr: more than 0"},
+      {{"--lr", "0"}, "dense", "--lr 0: it must be more than 0"},
       {{"--rank", "0", "--world-size", "2", "--master", "127.0.0.1:1"}, "dense", "by itself"},
   };
   for (const auto& [flags, strategies, expected] : kCases) {

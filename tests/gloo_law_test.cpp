@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "testing/child_process.h"
-#include "testing/expect.h"
 #include "testing/reserved_port.h"
 #include "tests/laws.h"
 #include "tests/survivor.h"
@@ -64,17 +64,31 @@ INSTANTIATE_TEST_SUITE_P(All, GlooLaw,
 constexpr int kLongTimeout = 60;  // seconds; survivors must not need it
 const std::vector<std::string> kPatient = {"--timeout", std::to_string(kLongTimeout)};
 
+// Expects that the last error in `err` says that this rank lost that one while it exchanged
+// messages.
+void expect_lost(const std::string& err, int rank, int victim) {
+  const std::size_t at = err.rfind(laws::kFieldsPrefix);
+  ASSERT_NE(at, std::string::npos) << err;
+  const std::size_t begin = at + std::string_view(laws::kFieldsPrefix).size();
+  const auto fields = nlohmann::json::parse(err.substr(begin, err.find('\n', begin) - begin));
+  EXPECT_EQ(fields["kind"], "lost") << fields;
+  EXPECT_EQ(fields["rank"], rank) << fields;
+  EXPECT_EQ(fields["peer"], victim) << fields;
+  EXPECT_TRUE(fields["host"].is_string()) << fields;
+  EXPECT_TRUE(fields["operation"] == "send" || fields["operation"] == "receive") << fields;
+  EXPECT_TRUE(fields["bytes_done"].is_number()) << fields;
+  EXPECT_TRUE(fields["seconds"].is_number()) << fields;
+}
+
 // Each survivor of a rank that has just been killed ends by itself and names it, also those that
-// were waiting for somebody else.
+// were waiting for another one.
 void expect_all_name(Group& group, int victim) {
   const auto start = std::chrono::steady_clock::now();
-  const std::string expected = fmt::format("lost rank {}", victim);
   for (int rank = 0; rank < group.size(); ++rank) {
     EXPECT_TRUE(group[rank].wait(kPatience)) << rank << ": " << group[rank].describe();
     if (rank == victim) continue;
     EXPECT_EQ(group[rank].exit_code(), 1) << rank << ": " << group[rank].describe();
-    EXPECT_NE(group[rank].err().find(expected), std::string::npos)
-        << rank << ": " << group[rank].describe();
+    expect_lost(group[rank].err(), rank, victim);
   }
   const Seconds took = std::chrono::steady_clock::now() - start;
   // Not by its deadline. On an idle machine it takes less than 2 s, which `make faults` measures.
@@ -134,7 +148,7 @@ TEST_P(GlooExchangeDeath, NoSurvivorLosesGradientsInAnyRound) {
         continue;
       }
       EXPECT_EQ(group[rank].out(), "lost nothing\n") << rank << ", at operation " << at;
-      EXPECT_TRUE(test::has(group[rank].err(), fmt::format("lost rank {}", kVictim)));
+      expect_lost(group[rank].err(), rank, kVictim);
       EXPECT_EQ(group[rank].exit_code(), 1) << rank << ": " << group[rank].describe();
     }
   }

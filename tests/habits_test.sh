@@ -15,7 +15,7 @@ breach() {  # breach RULE, with the offending lines on stdin
 }
 
 sources() { find "$@" -name '*.cpp' -o -name '*.h' -o -name '*.inc' 2>/dev/null | sort; }
-mapfile -t all < <(sources include src launch plan report cli trainer tests bench fuzz examples)
+mapfile -t all < <(sources include src launch observe plan report cli trainer tests bench fuzz examples)
 
 # Every line of code as file:line:text, without comments.
 lines=$(mktemp)
@@ -36,7 +36,7 @@ for file in "${all[@]}"; do
 done | breach "files stay short"
 
 # --- Habits.
-search '(src|include|trainer|plan|report)/' '\bgetenv *\(' | grep -v THINWIRE_CPU |
+search '(src|include|trainer|observe|plan|report)/' '\bgetenv *\(' | grep -v THINWIRE_CPU |
   breach "getenv only in launch/ and cli/"
 search "$library" '\b(printf|fprintf|vprintf|puts|fputs|putchar|perror) *\(|std::(cout|cerr|clog)|fmt::print' |
   grep -vE "^($test_file)" | breach "the library does not print"
@@ -44,12 +44,15 @@ search "$library" '\b(printf|fprintf|vprintf|puts|fputs|putchar|perror) *\(|std:
 # also lets a random time pass before a fault.
 search "$test_file" '\bsleep_for|\bsleep_until *\(|\busleep *\(' | grep -vE '^(src/testing/child_process|tests/faults/trial)\.cpp:' |
   breach "tests wait on conditions, not on time"
+# SimGrid has flags of its own.
+search "$library" '"[^"]*--[a-z]' | grep -vE "^($test_file|src/testing/|src/transport/sim/sim_platform\.cpp:|src/session/)" |
+  breach "the library names no flag of the command line"
 grep -nHE '\b(TODO|FIXME|XXX|HACK)\b' "${all[@]}" | breach "no notes to self"
 search '' '\b(class|struct|enum|using|concept) +(class +)?[A-Za-z_]*(Manager|Helper|Util)' |
   breach "names say what a thing is"
 search "$library" '\busing namespace\b' | grep -vE "^($test_file)" |
   breach "no using namespace in the library"
-sources include src launch plan report cli trainer tests | grep '\.h$' | xargs grep -L '^#pragma once' |
+sources include src launch observe plan report cli trainer tests | grep '\.h$' | xargs grep -L '^#pragma once' |
   breach "headers have #pragma once"
 
 # --- Lists: a word is its file.

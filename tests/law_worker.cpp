@@ -1,7 +1,8 @@
 // One rank that checks one law:
 //   law_worker ENGINE LAW [--rank R] [--size P] [--master HOST:PORT] [--timeout S]
 //              [--network BW,LAT] [--fault SPEC] [--repeat N]
-// Exits 0 if the law holds; prints the error and exits 1 if it does not; exits 2 on bad usage.
+// Exits 0 if the law holds; prints the error, and its fields as JSON after kFieldsPrefix, and exits
+// 1 if it does not; exits 2 on bad usage.
 // --repeat joins and checks N times in this process, even if one time fails.
 // The size is the law's own unless told; on `mpi` the rank is the one that mpirun gave.
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <map>
 
 #include "base/number.h"
+#include "observe/events.h"
 #include "tests/laws.h"
 #include "transport/backends.h"
 
@@ -76,6 +78,10 @@ bool report(Action action) {
   try {
     action();
     return true;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "law_worker: %s\n%s%s\n", error.what(), laws::kFieldsPrefix,
+                 observe::to_json(error.fields()).dump().c_str());
+    return false;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "law_worker: %s\n", error.what());
     return false;

@@ -24,6 +24,9 @@ const Law& chatter();
 // More such scenes, each named by a sparse strategy: four ranks exchange gradients by it until an
 // error ends it. Each survivor prints "lost nothing", or what it lost.
 std::span<const Law> exchanges();
+// law_worker prints the fields of an error as JSON in a line that begins with this.
+inline constexpr const char* kFieldsPrefix = "law_worker fields: ";
+
 // A law, or a scene, by name.
 const Law& find(std::string_view name);
 

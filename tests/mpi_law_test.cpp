@@ -119,12 +119,12 @@ TEST(MpiJob, OfARankThatStopsInGossipEndsByTheDeadlineOfTheOther) {
 
 TEST(MpiJob, RefusesAnotherNumberOfProcessesThanWorkers) {
   test::ChildProcess job(mpirun(2, {}, {"exchange"}));
-  expect_failure(job, "the MPI launcher started 2 processes, but --workers says 4");
+  expect_failure(job, "the MPI launcher started 2 processes, but 4 workers were asked for");
 }
 
 TEST(MpiJob, RefusesAnotherRankThanTheLaunchers) {
   test::ChildProcess job(mpirun(2, {}, {"order", "--rank", "1"}));
-  expect_failure(job, "MPI made this process rank 0, but --rank says 1");
+  expect_failure(job, "MPI made this process rank 0, but rank 1 was asked for");
 }
 
 TEST(MpiJob, RefusesSeveralWorkersWithoutALauncher) {

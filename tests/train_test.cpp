@@ -5,7 +5,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "testing/expect.h"
 #include "tests/trainer_command.h"
@@ -84,6 +86,89 @@ TEST_F(TrainCommand, ReportsWhatTheContractPromises) {
   EXPECT_EQ(tests, 3);
   EXPECT_EQ(meetings, 3);
   EXPECT_TRUE(fs::exists(model_file(out("a"), 30)));
+}
+
+std::vector<nlohmann::json> events_in(const std::string& text) {
+  std::vector<nlohmann::json> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    out.push_back(nlohmann::json::parse(line));
+    EXPECT_TRUE(out.back()["event"].is_string()) << line;
+    EXPECT_TRUE(out.back()["at"].is_number()) << line;
+  }
+  return out;
+}
+
+// docs/events.md promises these fields.
+TEST_F(TrainCommand, TellsItsCourseAsEvents) {
+  const std::map<std::string, std::vector<std::string>> fields = {
+      {"start", {"version", "thinwire", "command", "options"}},
+      {"joined", {"workers", "hosts"}},
+      {"step",
+       {"step", "steps", "position", "epoch", "seconds", "loss", "lr", "bytes", "bytes_total",
+        "seconds_compute", "seconds_codec", "seconds_wire", "residual_ratio", "samples_per_second",
+        "seconds_left"}},
+      {"evaluated",
+       {"step", "position", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy"}},
+      {"saved", {"step"}},
+      {"finish", {"summary"}},
+  };
+  for (const char* transport : {"gloo", "threads"}) {
+    const std::string file = out("events.jsonl");
+    const auto summary =
+        result(train({"--workers", "2", "--steps", "10", "--out", out("a"), "--eval-every", "5",
+                      "--save-every", "5", "--json", "--transport", transport, "--events", file}));
+    std::map<std::string, int> count;
+    const auto events = events_in(contents(file));
+    for (const auto& event : events) {
+      const auto expected = fields.find(event["event"].get<std::string>());
+      if (event["event"] == "note") continue;  // of the second run, about the first
+      ASSERT_NE(expected, fields.end()) << event;
+      ++count[expected->first];
+      for (const std::string& key : expected->second) EXPECT_TRUE(event.contains(key)) << key;
+      EXPECT_EQ(event.size(), expected->second.size() + 2) << event;
+    }
+    const std::map<std::string, int> expected = {{"start", 1},     {"joined", 1}, {"step", 10},
+                                                 {"evaluated", 2}, {"saved", 2},  {"finish", 1}};
+    EXPECT_EQ(count, expected) << transport;
+    EXPECT_EQ(events.front()["version"], 1);
+    EXPECT_EQ(events.front()["options"]["workers"], 2);
+    EXPECT_EQ(events.back()["summary"], summary);
+  }
+}
+
+TEST_F(TrainCommand, EveryRankAddsItsErrorToTheEvents) {
+  fs::create_directories(directory_);
+  const std::string file = out("events.jsonl");
+  test::ChildProcess run(train({"--workers", "3", "--steps", "100000", "--events", file,
+                                "--timeout", "20", "--fault", "fail:rank=1,at=50"}));
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+  EXPECT_EQ(run.exit_code(), 1) << run.describe();
+  std::map<int, nlohmann::json> errors;
+  for (const auto& event : events_in(contents(file))) {
+    if (event["event"] == "error") errors[event["rank"].get<int>()] = event;
+  }
+  ASSERT_EQ(errors.size(), 3u) << contents(file);
+  EXPECT_EQ(errors[1]["kind"], "failure");
+  for (const int survivor : {0, 2}) {
+    const nlohmann::json& error = errors[survivor];
+    EXPECT_EQ(error["kind"], "lost") << error;
+    EXPECT_EQ(error["peer"], 1) << error;
+    for (const char* key : {"host", "operation", "text", "remedy"}) {
+      EXPECT_TRUE(error[key].is_string()) << error;
+    }
+    for (const char* key : {"bytes_done", "bytes_total", "seconds"}) {
+      EXPECT_TRUE(error[key].is_number()) << error;
+    }
+    EXPECT_TRUE(error.contains("hint"));
+  }
+}
+
+TEST_F(TrainCommand, AnEventFileThatCannotBeWrittenIsRefused) {
+  test::ChildProcess run(train({"--workers", "2", "--steps", "5", "--events", out("no/file")}));
+  ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+  EXPECT_EQ(run.exit_code(), 2) << run.describe();
+  EXPECT_TRUE(test::has(run.err(), "no/file: it cannot be written"));
 }
 
 TEST_F(TrainCommand, IsTheSameRunOnEveryTransport) {

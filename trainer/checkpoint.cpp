@@ -38,8 +38,8 @@ void sync_directory(const fs::path& directory) {
   close(fd);
 }
 
-// 0, or 1 + a rank that failed. Nobody leaves before all know, or it would be taken for the
-// culprit; whoever knows needs no more than that.
+// Returns 0, or 1 + a rank that failed. No rank leaves before all know, or it would be taken for
+// the culprit; a rank that knows of the failure needs no further answer.
 std::uint32_t agree_on_failure(Transport& wire, bool here) {
   std::uint32_t failed = here ? static_cast<std::uint32_t>(wire.rank()) + 1 : 0;
   try {
@@ -49,6 +49,17 @@ std::uint32_t agree_on_failure(Transport& wire, bool here) {
     if (failed == 0) throw;
   }
   return failed;
+}
+
+// The facts of a checkpoint that `culprit` cannot write.
+ErrorFields saving(const Transport& wire, int culprit) {
+  ErrorFields fields;
+  fields.rank = wire.rank();
+  fields.peer = culprit;
+  fields.host = wire.host(culprit);
+  fields.operation = "save";
+  if (culprit == wire.rank()) fields.remedy = Remedy::free_disk_space;
+  return fields;
 }
 
 }  // namespace
@@ -81,28 +92,30 @@ void CheckpointStore::save(Transport& wire, std::uint64_t step, const std::vecto
   if (failed != 0) remove(step);
   if (!trouble.empty()) {
     throw Error(
-        fmt::format("rank {} ({}) cannot write its checkpoint of step {}: {}. Earlier ones are as "
-                    "they were: make room, and go on with --resume.",
-                    rank_, wire.host(rank_), step, trouble));
+        fmt::format("rank {} ({}): cannot write its checkpoint of step {} ({}); earlier ones "
+                    "are unchanged",
+                    rank_, wire.host(rank_), step, trouble),
+        saving(wire, rank_));
   }
   if (failed != 0) {
     const int culprit = static_cast<int>(failed) - 1;
     throw TransportError(
-        TransportError::Kind::lost, culprit,
-        fmt::format("rank {} ({}): rank {} ({}) cannot write its checkpoint of step {}. Its output "
-                    "tells why.",
-                    rank_, wire.host(rank_), culprit, wire.host(culprit), step));
+        TransportError::Kind::lost,
+        fmt::format("rank {} ({}): rank {} ({}) cannot write its checkpoint of step "
+                    "{}; its output tells why",
+                    rank_, wire.host(rank_), culprit, wire.host(culprit), step),
+        saving(wire, culprit));
   }
   prune(keep);
 }
 
 void CheckpointStore::remove(std::uint64_t step) const {
-  std::error_code ignored;  // a file that cannot be removed is in nobody's way
+  std::error_code ignored;  // a file that cannot be removed does no harm
   fs::remove(own_file(step), ignored);
   if (rank_ == 0) fs::remove(model_file(step), ignored);
 }
 
-// Of any step and any number of workers, unfinished ones included.
+// Returns this rank's files of any step and any number of workers, unfinished ones included.
 std::vector<fs::path> CheckpointStore::files_here() const {
   const std::string own = fmt::format("-rank-{}-of-", rank_);
   std::vector<fs::path> files;
@@ -119,7 +132,7 @@ std::vector<fs::path> CheckpointStore::files_here() const {
   return files;
 }
 
-// What a killed process was writing.
+// Removes the files that a killed process was writing.
 void CheckpointStore::remove_unfinished() const {
   std::error_code ignored;
   for (const fs::path& file : files_here()) {
@@ -155,8 +168,8 @@ bool CheckpointStore::set_aside_earlier() const {
   return true;
 }
 
-// Until all ranks have done so, none may write what is newer: else parts of two runs could make up
-// a step.
+// No rank may write a newer step before all ranks have done this: else parts of two runs could make
+// up a step.
 void CheckpointStore::set_aside_newer(std::uint64_t step) const {
   std::vector<fs::path> newer = files_here();
   std::erase_if(newer,
@@ -169,8 +182,9 @@ void CheckpointStore::set_aside(const std::vector<fs::path>& files) const {
     fs::create_directories(aside());
     for (const fs::path& file : files) fs::rename(file, aside() / file.filename());
   } catch (const fs::filesystem_error& error) {
-    throw Error(fmt::format("rank {} cannot move checkpoints that this run does not use to {}: {}",
-                            rank_, aside().string(), error.code().message()));
+    throw Error(
+        fmt::format("rank {}: cannot move checkpoints that this run does not use to {} ({})", rank_,
+                    aside().string(), error.code().message()));
   }
 }
 
@@ -194,7 +208,7 @@ void CheckpointStore::check_resumable() const {
     }
   }
   throw ConfigError(
-      fmt::format("--resume: there is no checkpoint of rank {} in {} that is whole: {}", rank_,
+      fmt::format("--resume: there is no checkpoint of rank {} in {} that is whole ({})", rank_,
                   directory_.string(), damage));
 }
 
@@ -207,7 +221,7 @@ void CheckpointStore::refuse_other_size() const {
     const std::string workers = name.substr(of + 4, name.size() - of - 7);
     if (workers == std::to_string(identity_.workers)) continue;  // of ranks that were faster
     throw ConfigError(fmt::format(
-        "--resume: the checkpoints in {} are of {} workers, but this run has {}: resume with as "
+        "--resume: the checkpoints in {} are of {} workers, but this run has {}; resume with as "
         "many as before",
         directory_.string(), workers, identity_.workers));
   }
@@ -220,7 +234,7 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
   Loaded loaded;
   std::vector<std::uint64_t> steps = steps_here();
   for (std::uint64_t bound = UINT64_MAX;;) {
-    // The newest one here that is whole; damaged ones are passed over, and said so.
+    // Finds the newest one here that is whole; a note says which damaged ones are passed over.
     std::uint64_t mine = kNone;
     for (const std::uint64_t step : steps) {
       if (step > bound) continue;
@@ -232,13 +246,13 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
         loaded.notes.push_back(fmt::format("step {} is passed over: {}", step, error.what()));
       }
     }
-    // Ranks that can still go back do, until all stand at the same step.
+    // Ranks go back to older steps until all stand at the same one.
     std::uint64_t bounds[2] = {mine, ~mine};
     allreduce_max(wire, std::span(bounds));
     const std::uint64_t highest = bounds[0], lowest = ~bounds[1];
     if (lowest == kNone) {
       if (loaded.notes.empty()) refuse_other_size();
-      throw ConfigError(fmt::format("--resume: no checkpoint in {} is whole on every rank: {}",
+      throw ConfigError(fmt::format("--resume: no checkpoint in {} is whole on every rank ({})",
                                     directory_.string(), loaded.notes.back()));
     }
     if (highest == lowest) {
@@ -258,7 +272,7 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
 const Payload& section(const std::vector<Section>& sections, std::string_view name) {
   const auto found = std::ranges::find(sections, name, &Section::name);
   if (found == sections.end()) {
-    throw WireError(fmt::format("the checkpoint has no part '{}'", name));
+    throw WireError(fmt::format("checkpoint: it has no part '{}'", name));
   }
   return found->bytes;
 }
@@ -274,8 +288,8 @@ std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> p
 void unpack(const std::vector<Section>& sections, std::string_view name, MutBytes into) {
   const Payload& bytes = section(sections, name);
   if (bytes.size() != into.size()) {
-    throw WireError(fmt::format("the checkpoint's part '{}' has {} bytes, {} are needed", name,
-                                bytes.size(), into.size()));
+    throw WireError(fmt::format("checkpoint: part '{}' has the wrong size ({} bytes, {} needed)",
+                                name, bytes.size(), into.size()));
   }
   std::ranges::copy(bytes, into.begin());
 }

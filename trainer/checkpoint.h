@@ -14,7 +14,7 @@
 
 namespace thinwire::trainer {
 
-// What must agree between a run and the checkpoint it resumes from.
+// The facts that must agree between a run and the checkpoint it resumes from.
 struct Identity {
   std::string model, data, strategy;
   std::uint32_t workers = 0;
@@ -37,12 +37,12 @@ class CheckpointStore {
   void save(Transport& wire, std::uint64_t step, const std::vector<Section>& own,
             const std::vector<Section>& model, std::uint64_t keep);
 
-  // For a run that starts anew: this rank's files of an earlier run go to earlier-rank-R, so that
-  // they are neither resumed by mistake nor lost. Returns whether there were any.
+  // Moves this rank's files of an earlier run to earlier-rank-R, so that they are neither resumed
+  // by mistake nor lost. Call it for a run that starts from step 0. Returns whether there were any.
   bool set_aside_earlier() const;
 
-  // What can be known before the ranks share_losses: ConfigError if this rank has no checkpoint
-  // that is whole, or if the newest such belongs to another run.
+  // Checks what one rank can check before the group exists: ConfigError if this rank has no
+  // checkpoint that is whole, or if the newest such belongs to another run.
   void check_resumable() const;
 
   struct Loaded {
@@ -51,9 +51,9 @@ class CheckpointStore {
     std::vector<Section> model;      // on rank 0
     std::vector<std::string> notes;  // which newer ones were passed over here, and why
   };
-  // The newest checkpoint that is whole on every rank. All ranks call it together. ConfigError if
-  // there is none, or if the newest belongs to another run. Files of newer steps, which at least
-  // one rank lacks, go to earlier-rank-R: the run will write these steps anew.
+  // Reads the newest checkpoint that is whole on every rank. All ranks call it together.
+  // ConfigError if there is none, or if the newest belongs to another run. Files of newer steps,
+  // which at least one rank lacks, move to earlier-rank-R: the run will write these steps again.
   Loaded load(Transport& wire) const;
 
  private:
@@ -78,8 +78,8 @@ class CheckpointStore {
 // Added to the name of a file that is being written.
 inline constexpr std::string_view kUnfinished = ".tmp";
 
-// One file: identity, step and sections under a checksum. read throws WireError if the file is
-// damaged, ConfigError if it belongs to another run.
+// These write and read one file: identity, step and sections under a checksum. Reading throws
+// WireError if the file is damaged, ConfigError if it belongs to another run.
 void write_checkpoint(const std::filesystem::path& file, const Identity& identity,
                       std::uint64_t step, const std::vector<Section>& sections);
 std::vector<Section> read_checkpoint(const std::filesystem::path& file, const Identity& identity,
@@ -87,7 +87,7 @@ std::vector<Section> read_checkpoint(const std::filesystem::path& file, const Id
 
 const Payload& section(const std::vector<Section>& sections, std::string_view name);
 std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> parts);
-// Fills `into`, which has the only right size.
+// Copies a section to `into`. WireError if the sizes differ.
 void unpack(const std::vector<Section>& sections, std::string_view name, MutBytes into);
 
 }  // namespace thinwire::trainer

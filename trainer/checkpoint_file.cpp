@@ -24,11 +24,11 @@ constexpr std::size_t kLongestText = 4096;
 constexpr std::uint32_t kMostSections = 255;
 
 [[noreturn]] void fail(const fs::path& file, const char* operation) {
-  throw Error(
-      fmt::format("{}: {}: {}", file.string(), operation, std::generic_category().message(errno)));
+  throw Error(fmt::format("{}: {} failed ({})", file.string(), operation,
+                          std::generic_category().message(errno)));
 }
 
-// The system call that failed, with errno; null if none did.
+// Returns the name of the system call that failed, with errno set; null if none did.
 const char* write_and_sync(int fd, Bytes bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), 1u << 30));
@@ -65,13 +65,13 @@ Payload read_whole(const fs::path& file) {
   const std::optional<std::uint64_t> room = base::available_memory();
   if (room && size > *room / 2) {
     throw WireError(
-        fmt::format("{}: has {} bytes, too many for the {} of memory that are available",
+        fmt::format("{}: too large for the memory of this machine ({} bytes; {} available)",
                     file.string(), size, *room));
   }
   Payload bytes(size);
   std::ifstream in(file, std::ios::binary);
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
-    throw WireError(fmt::format("{}: cannot be read", file.string()));
+    throw WireError(fmt::format("{}: it cannot be read", file.string()));
   }
   return bytes;
 }
@@ -80,8 +80,8 @@ template <class T>
 void demand(const fs::path& file, std::string_view what, const T& theirs, const T& ours) {
   if (theirs == ours) return;
   throw ConfigError(
-      fmt::format("--resume: {} was made with {} {}, but this run has {}. Resume with the options "
-                  "of the run that was interrupted, or leave --resume out.",
+      fmt::format("--resume: {} was made with {} {}, but this run has {}; resume with the options "
+                  "of the run that was interrupted, or leave --resume out",
                   file.string(), what, theirs, ours));
 }
 
@@ -126,7 +126,8 @@ std::vector<Section> read_checkpoint(const fs::path& file, const Identity& ident
     throw WireError(fmt::format("{}: not a checkpoint of thinwire", name));
   }
   demand(file, "format version", reader.get<std::uint32_t>(), kVersion);
-  if (reader.get<std::uint64_t>() != step) throw WireError(fmt::format("{}: another step", name));
+  if (reader.get<std::uint64_t>() != step)
+    throw WireError(fmt::format("{}: it is of another step", name));
   demand(file, "model", reader.get_text(kLongestText), identity.model);
   demand(file, "data", reader.get_text(kLongestText), identity.data);
   demand(file, "strategy", reader.get_text(kLongestText), identity.strategy);
@@ -136,7 +137,8 @@ std::vector<Section> read_checkpoint(const fs::path& file, const Identity& ident
   demand(file, "batch", reader.get<std::uint64_t>(), identity.batch);
 
   const auto count = reader.get<std::uint32_t>();
-  if (count > kMostSections) throw WireError(fmt::format("{}: {} sections", name, count));
+  if (count > kMostSections)
+    throw WireError(fmt::format("{}: too many sections ({})", name, count));
   std::vector<Section> sections(count);
   for (Section& section : sections) {
     section.name = reader.get_text(kLongestText);

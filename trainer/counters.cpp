@@ -21,7 +21,7 @@ void sum_times(std::span<const Counters> all, SyncMode sync_mode, TrainResult& r
     fastest_wire = std::min(fastest_wire, each.wire);
   }
   // The worker that comes last to each exchange only transfers; what the others spend beyond that
-  // is waiting for it. At free sync_mode nobody comes last, and a strategy knows when it waits.
+  // is waiting for it. Asynchronous workers have no last one, and a strategy knows when it waits.
   const bool milestone = sync_mode != SyncMode::asynchronous;
   result.wire = Seconds(milestone ? fastest_wire : wire);
   result.wait = Seconds(milestone ? wire - fastest_wire : wait);

@@ -1,4 +1,4 @@
-// What a rank carries through a run besides the model; part of its checkpoints.
+// The counters of a rank over a run, which are part of its checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ struct Counters {
   std::uint64_t samples = 0;  // of all workers; asynchronously, of this one
 };
 
-// The times, bytes, steps and samples of a run from those of each rank, which call it together.
-// `aside` is what this rank's training thread did besides computing and exchanging.
+// Fills the times, bytes, steps and samples of a run from those of all ranks, which call it
+// together. `aside` is the time that this rank's training thread spent on neither computing nor
+// exchanging.
 void sum_counters(Transport& wire, const Counters& mine, Seconds aside, SyncMode sync_mode,
                   TrainResult& result);
 

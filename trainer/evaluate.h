@@ -1,4 +1,4 @@
-// From batches to losses, and from a network to its accuracy on the whole test set.
+// Computes the loss of a batch, and the accuracy of a network on the whole test set.
 #pragma once
 
 #include <torch/torch.h>
@@ -19,10 +19,10 @@ BatchTensors to_tensors(const Batch& batch, const ExampleShape& shape);
 // The mean cross entropy over all labels of the batch.
 torch::Tensor loss_of(Network& network, const BatchTensors& batch);
 
-// The test set is dealt out to the workers, each of which uses its own replica; all ranks get the
-// result over the whole set.
+// Tests on the whole set. Each worker tests its own replica on a share of it; all ranks call it
+// together and get the same result.
 Evaluation evaluate(Transport& wire, Network& network, const Dataset& test);
-// One replica on the whole set, without a word to the others.
+// Tests one replica on the whole set, without any communication.
 Evaluation evaluate_alone(Network& network, const Dataset& test);
 
 }  // namespace thinwire::trainer

@@ -1,4 +1,4 @@
-// When the workers of a run share_losses: to test, to save, and at the end.
+// The points of a run at which all workers wait for each other: to test, to save, and at the end.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 namespace thinwire::trainer {
 
-// How far a run is counts in steps of all workers; where each trains at its own speed, as many
-// samples as all of them would use in one step count as a step. Milestones come in the same order
-// on every rank, however many of them one step has passed.
+// The position of a run is counted in steps of all workers. Where workers are asynchronous, the
+// samples that all of them would use in one step count as a step. Milestones come in the same order
+// on every rank, even if one step passes several of them.
 class Milestones {
  public:
   struct Milestone {
@@ -17,14 +17,15 @@ class Milestones {
     bool test = false, save = false, last = false;
   };
 
-  // A run of `steps` that stands at `first`, with so many steps between tests and saves (0: none).
+  // The run has `steps` and stands at `first`. A distance of 0 steps between tests, or between
+  // saves, means none before the end.
   Milestones(std::uint64_t first, std::uint64_t steps, std::uint64_t test_every,
              std::uint64_t save_every)
       : at_(first), steps_(steps), test_every_(test_every), save_every_(save_every) {}
 
   bool over() const noexcept { return at_ >= steps_; }
 
-  // The next milestone, if the run has come to it.
+  // Returns the next milestone if the run has reached it.
   std::optional<Milestone> due(double position) {
     if (over()) return std::nullopt;
     const std::uint64_t next = std::min({steps_, after(at_, test_every_), after(at_, save_every_)});

@@ -34,7 +34,7 @@ constexpr Published kPublished[] = {
 };
 #undef TW_MODEL
 
-// Of an unknown model nothing: whoever makes it is told its name.
+// Returns nothing for an unknown model: make_network() throws an error with its name.
 ExampleShape published_shape(std::string_view model) {
   const auto* const found = std::ranges::find(kPublished, model, &Published::model);
   return found == std::end(kPublished) ? ExampleShape{} : found->shape;
@@ -62,7 +62,8 @@ class Bench {
 
   double step(std::size_t examples) {
     const BatchTensors batch = random_batch(shape_, examples);
-    // Of this process, whose only busy thread this is: other programs do not count.
+    // This is the CPU time of the process, whose only busy thread this is: other programs do not
+    // count.
     const std::clock_t start = std::clock();
     model_.zero_grads();
     loss_of(*network_, batch).backward();

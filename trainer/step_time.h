@@ -1,5 +1,4 @@
-// What a model costs before there is any data: its tensors, and the time that computing a step
-// takes.
+// The cost of a model without any data: its tensors, and the time to compute a step.
 #pragma once
 
 #include <string_view>
@@ -8,7 +7,8 @@
 
 namespace thinwire::trainer {
 
-// Of the model in its published form. ConfigError for an unknown name, with the closest.
+// Returns the layout of the model in its published form. ConfigError for an unknown name; it names
+// the closest one.
 Layout layout_of(std::string_view model);
 
 struct StepTime {
@@ -16,8 +16,8 @@ struct StepTime {
   std::size_t measured_batch = 0;  // smaller if that would have taken long
 };
 
-// Forward and backward of random examples of the published shape, on one thread of this machine;
-// the median of a few. Takes some seconds.
+// Measures forward and backward of random examples of the published shape on one thread of this
+// machine, and returns the median of a few runs. It takes some seconds.
 StepTime measure_step(std::string_view model, std::size_t batch);
 
 }  // namespace thinwire::trainer

@@ -19,7 +19,7 @@
 namespace thinwire::trainer {
 namespace {
 
-// Losses since the workers last met, weighted by examples.
+// The sum of losses since the last milestone, weighted by examples.
 struct LossSum {
   double loss = 0;
   double examples = 0;
@@ -113,7 +113,7 @@ class Run {
   bool is_asynchronous() const { return session_.sync_mode() == SyncMode::asynchronous; }
   bool is_synchronous() const { return session_.sync_mode() == SyncMode::synchronous; }
 
-  // How far all workers are, in steps.
+  // Returns how far all workers are, in steps.
   double position() const {
     if (!is_asynchronous()) return static_cast<double>(session_.step());
     return static_cast<double>(session_.global_samples()) * steps_per_epoch_ /
@@ -136,8 +136,9 @@ class Run {
     if (wire_.rank() == 0) notify(report, before);
   }
 
-  // Gradients of this worker's batch, in synchronous weighted so that their mean over the workers
-  // is the gradient of the global batch. Returns the loss. Takes as long as the options say.
+  // Computes the gradients of this worker's batch and returns its loss. In synchronous training
+  // they are weighted so that their mean over the workers is the gradient of the global batch. It
+  // takes as long as the options say.
   double compute(const Batch& batch) {
     if (serves_) return 0;
     const Seconds start = wire_.now();
@@ -202,7 +203,7 @@ class Run {
     aside_ += wire_.now() - begin;
   }
 
-  // Tests and checkpoints are no part of training: the run's time stands still meanwhile.
+  // Runs an action that is no part of training (a test, a checkpoint): its time does not count.
   template <class Action>
   void off_the_clock(Action action) {
     const Seconds begin = wire_.now();
@@ -225,8 +226,8 @@ class Run {
     }
   }
 
-  // What counts is the mean of all models; each worker goes on with its own. A mean that is formed
-  // only to be tested is no traffic of the strategy.
+  // Tests the mean of all models; each worker goes on with its own. A mean that is formed only for
+  // a test does not count as traffic of the strategy.
   void test() {
     if (is_synchronous()) {
       evaluate();
@@ -246,7 +247,7 @@ class Run {
     return result;
   }
 
-  // Running means and variances differ between the workers; what counts is their mean.
+  // Running means and variances differ between the workers; the test uses their mean.
   void average_statistics() {
     const MutFloats statistics = model_.statistics();
     if (statistics.empty() || wire_.size() == 1) return;
@@ -267,6 +268,7 @@ class Run {
         {{"params", std::as_bytes(model_.params())}, {"velocity", std::as_bytes(velocity())}});
     if (!is_synchronous()) own.insert(own.end(), model.begin(), model.end());
     store_.save(wire_, step, own, model, options_.keep);
+    if (wire_.rank() == 0) observer_.saved(step);
   }
 
   MutFloats velocity() { return session_.velocity(model_.layout().numel); }
@@ -310,7 +312,7 @@ class Run {
 
   TrainResult finish() {
     TrainResult result;
-    // In synchronous the replicas are the same already; if not, that must not be covered up.
+    // In synchronous training the replicas are the same already; if not, end() must not hide it.
     const bool before = !is_synchronous() || session_.replicas_identical(model_.view());
     std::vector<float> own;
     if (!is_synchronous()) own.assign(model_.params().begin(), model_.params().end());
@@ -330,7 +332,8 @@ class Run {
     return result;
   }
 
-  // Of the models that the workers had before they became the same, each on the whole test set.
+  // Returns the lowest accuracy of the models that the workers had before they became the same,
+  // each on the whole test set.
   double worst_accuracy(std::span<float> own) {
     std::ranges::swap_ranges(own, model_.params());
     const double mine = evaluate_alone(*network_, *data_.test).accuracy;

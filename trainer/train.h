@@ -1,4 +1,4 @@
-// Training: what can be asked for, what can be watched, what comes out. No torch type here.
+// Training: its options, its progress and its result. This header needs no torch type.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct TrainOptions {
   std::vector<Straggler> slow;
 };
 
-// How long a run is, whichever way it was said. Exactly one of the three is not 0.
+// The length of a run in one of three units. Exactly one of them is not 0.
 struct RunLength {
   double epochs = 0;
   std::uint64_t steps = 0;
@@ -44,8 +44,8 @@ struct RunLength {
 };
 std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,
                           int workers);
-// Of so many ranks, those that train: a strategy may have some that only serve. ConfigError if its
-// spec is not valid.
+// Returns how many of the ranks train; some strategies have ranks that only serve. ConfigError if
+// the spec is not valid.
 int training_workers(const std::string& strategy, int ranks);
 
 struct Evaluation {
@@ -53,7 +53,7 @@ struct Evaluation {
   double accuracy = 0;  // share of right answers
 };
 
-// Of one step on rank 0; a line of run.jsonl.
+// One step of rank 0; a line of run.jsonl.
 struct StepReport {
   std::uint64_t step = 0;  // just finished, from 1
   std::uint64_t steps = 0;
@@ -68,19 +68,21 @@ struct StepReport {
   double samples_per_second = 0;  // of all workers, so far
 };
 
-// The mean loss over the examples of all workers from one milestone to the next. They share_losses
-// to test, to save and at the end; telling each other the loss of every step would cost an
-// exchange.
+// The mean loss over the examples of all workers from one milestone to the next. Workers exchange
+// their losses only there (to test, to save and at the end), because doing so in every step would
+// cost an exchange.
 struct TrainingLoss {
   std::uint64_t first_step = 0, last_step = 0;  // from 1, both included
   double loss = 0;
 };
 
-// Calls come on rank 0's training thread.
+// The callbacks run on rank 0's training thread.
 struct Observer {
   std::function<void(const StepReport&)> step = [](const StepReport&) {};
   std::function<void(const TrainingLoss&)> met = [](const TrainingLoss&) {};
   std::function<void(const StepReport&, const Evaluation&)> evaluated = [](const auto&...) {};
+  std::function<void(std::uint64_t step)> saved = [](std::uint64_t) {
+  };  // a checkpoint, by all ranks
   std::function<void(const std::string&)> note = [](const std::string&) {};
 };
 
@@ -88,8 +90,8 @@ struct Observer {
 struct LateWorker {
   int rank = 0;
   std::string host;
-  // Of its time between exchanges (computing, waiting for input, writing the log) to the median of
-  // the others.
+  // The ratio of its time between exchanges (computing, waiting for input, writing the log) to the
+  // median of the others.
   double compute_ratio = 1;
   Seconds waited{0};  // by the others for it, on average; waits for several overlap
 };
@@ -112,16 +114,16 @@ struct TrainResult {
   std::vector<LateWorker> stragglers;  // whose lateness mattered, worst first
 };
 
-// One worker's run; every rank of the group calls it. The result is the same on every rank.
+// Runs one worker; every rank of the group calls it. The result is the same on every rank.
 TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& data,
                   const Observer& observer);
 
-// Everything about the options that can be wrong without a group: names, numbers, the pair of model
-// and data. ConfigError. Returns the number of parameters.
+// Checks everything that can be wrong about the options without a group: names, numbers, the pair
+// of model and data. Returns the number of parameters. ConfigError.
 std::size_t check(const TrainOptions& options, const DataPair& data);
 
-// Whether a rank has a checkpoint of this run (of so many parameters) to resume from; ConfigError
-// if not. Whether all ranks have the same one is seen when they share_losses.
+// ConfigError if a rank has no checkpoint of this run, with that number of parameters, to resume
+// from. Whether all ranks have the same one is checked when they have joined.
 void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers);
 
 // One line of `thinwire list models`.

@@ -1,50 +1,107 @@
-// How a run fails; Error itself: it diverged, replicas differ, a file cannot be written.
+// How a run fails. Every error carries its facts as fields next to its text, so that programs need
+// not read the text. The text has the form "object: problem (value)".
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
+#include "thinwire/export.h"
 #include "thinwire/types.h"
 
 namespace thinwire {
 
-class Error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
+enum class ErrorKind : std::uint8_t {
+  failure,   // the run itself failed: it diverged, replicas differ, a file cannot be written
+  config,    // the caller asked for something impossible (ConfigError)
+  wire,      // a message or a file cannot be read (WireError)
+  join,      // the group never came together (TransportError, as are the next two)
+  deadline,  // a peer was silent for longer than the timeout
+  lost,      // a peer died or left
+};
+// Returns the enumerator's name, for example "deadline". Never throws.
+TW_EXPORT std::string_view to_string(ErrorKind kind) noexcept;
+
+// What the caller can change so that the failure does not happen again. A program with options of
+// its own turns it into a hint that names them; the library knows no command line. Values travel
+// between ranks (docs/wire-format.md): new ones come last.
+enum class Remedy : std::uint8_t {
+  none,
+  raise_timeout,        // the peer may be alive but slow: allow a longer silence
+  raise_join_timeout,   // ranks may still be starting: wait longer for the group
+  choose_master,        // another address or port of the rendezvous server
+  choose_interface,     // another network interface for this rank
+  share_token,          // the same job token for every rank
+  choose_transport,     // another transport than this one
+  let_launcher_number,  // no rank or number of workers of one's own: the launcher decides them
+  drop_network,         // no imitated network: the workers are on several machines
+  match_options,        // the same version, model and options on every rank
+  free_disk_space,      // room, or another directory, for the files of the run
+  tolerate_nonfinite,   // steps with gradients that are not finite can be skipped
+};
+inline constexpr Remedy kLastRemedy = Remedy::tolerate_nonfinite;
+// Returns the enumerator's name, for example "raise_timeout". Never throws.
+TW_EXPORT std::string_view to_string(Remedy remedy) noexcept;
+
+// The facts of a failure. A fact that is unknown, or has no meaning for this failure, is -1, empty
+// or nullopt.
+struct ErrorFields {
+  ErrorKind kind = ErrorKind::failure;
+  int rank = -1;                             // the rank that reports the failure
+  int peer = -1;                             // the rank to blame; it may be `rank` itself
+  std::string host;                          // the host of the rank to blame
+  std::string operation;                     // "send", "receive", "join", "leave", "lane", "save"
+  std::optional<std::uint64_t> bytes_done;   // of the operation's message
+  std::optional<std::uint64_t> bytes_total;  // of the operation's message, or of the room for it
+  std::optional<Seconds> seconds;            // how long the operation had been waiting
+  Remedy remedy = Remedy::none;
 };
 
-// The user asked for something impossible. Thrown before step 0; the text names the key, the value
-// and what is allowed instead.
-class ConfigError : public Error {
+// The base of all errors that thinwire throws for causes outside the program. Copying never throws.
+class TW_EXPORT Error : public std::runtime_error {
  public:
-  using Error::Error;
+  // `fields.kind` is kept as given; the derived classes set it by themselves.
+  explicit Error(const std::string& text, ErrorFields fields = {});
+
+  // Valid as long as this error or a copy of it exists.
+  const ErrorFields& fields() const noexcept { return *fields_; }
+  ErrorKind kind() const noexcept { return fields_->kind; }
+
+ protected:
+  Error(ErrorKind kind, const std::string& text, ErrorFields fields);
+
+ private:
+  std::shared_ptr<const ErrorFields> fields_;
 };
 
-// Foreign bytes: a message or file that is damaged, of another version, or of the wrong size.
-class WireError : public Error {
+// The user asked for something impossible. It is thrown before step 0; the text names the option,
+// its value and what is allowed instead.
+class TW_EXPORT ConfigError : public Error {
  public:
-  using Error::Error;
+  explicit ConfigError(const std::string& text, ErrorFields fields = {});
+};
+
+// A message or a file is damaged, of another version, or of the wrong size.
+class TW_EXPORT WireError : public Error {
+ public:
+  explicit WireError(const std::string& text, ErrorFields fields = {});
 };
 
 // A peer or the network failed. The transport is unusable afterwards; the process may join a group
-// again. The text names this rank, the peer and its host, the operation, the bytes done, the
-// seconds waited and what to do.
-class TransportError : public Error {
+// again. The text names this rank, the peer and its host, the operation, the bytes done and the
+// seconds waited; so do the fields.
+class TW_EXPORT TransportError : public Error {
  public:
-  enum class Kind {
-    join,      // the group never came together
-    deadline,  // a peer was silent for longer than the timeout
-    lost,      // a peer died or left
-  };
-  TransportError(Kind kind, int peer, const std::string& text)
-      : Error(text), kind_(kind), peer_(peer) {}
+  using Kind = ErrorKind;  // join, deadline or lost
 
-  Kind kind() const noexcept { return kind_; }
-  int peer() const noexcept { return peer_; }  // the rank to blame; -1 if no single one is known
+  TransportError(Kind kind, const std::string& text, ErrorFields fields);
+  TransportError(Kind kind, int peer, const std::string& text);
 
- private:
-  Kind kind_;
-  int peer_;
+  // Returns the rank to blame; -1 if no single one is known.
+  int peer() const noexcept { return fields().peer; }
 };
 
 }  // namespace thinwire

@@ -16,7 +16,7 @@ void make_writable_directory(const std::string& out) {
   if (!error && access(out.c_str(), W_OK | X_OK) != 0) error.assign(errno, std::generic_category());
   if (!error) return;
   throw ConfigError(
-      fmt::format("--out {}: a directory to write to is needed: {}", out, error.message()));
+      fmt::format("{}: a directory to write to is needed ({})", out, error.message()));
 }
 
 }  // namespace thinwire::base

@@ -22,14 +22,15 @@ Array take_array(base::ByteReader& reader) {
   return out;
 }
 
-// From the kernel's generator: never the same twice.
+// Returns a random number from the kernel, which is never the same twice.
 Nonce make_nonce();
 
-// Who proves; a proof of one role is none of another, so that nobody can be made to give the proof
-// that is asked of somebody else.
+// The side that proves. A proof of one role is invalid for another, so that no side can be made to
+// give the proof that the other one has to give.
 enum class Role : std::uint8_t { master = 1, rank = 2, pair = 3 };
 
-// Over all that was said, nonces of both sides first; only the last part may vary in length.
+// Returns the proof over all parts of the conversation, the nonces of both sides first. Only the
+// last part may vary in length.
 base::Digest prove(std::string_view token, Role role, std::initializer_list<Bytes> said);
 
 }  // namespace thinwire::rendezvous

@@ -1,5 +1,5 @@
-// Who is to blame when nothing comes any more: rank 0 asks every rank whom it waits for, and
-// follows the answers.
+// Finds the rank to blame when no bytes arrive any more: rank 0 asks every rank which rank it waits
+// for, and follows the answers.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace thinwire::rendezvous {
 
-// A rank that cannot be counted on any more, and why.
+// A rank that takes no part in the group any more, and the reason.
 struct LostRank {
   int rank;
   std::string reason;
 };
-// Of a rank that was asked for an answer to a suspicion, and gave none.
+// Returns the loss of a rank that gave no answer after a suspicion.
 LostRank silent_rank(int rank, const std::string& suspicion);
 
 class FailureDetector {
@@ -23,11 +23,11 @@ class FailureDetector {
   static constexpr int kNobody = -1;
 
   enum class Kind : std::uint8_t {
-    delay = 0,    // nothing came; whoever it is waited for may be waiting, too
+    delay = 0,    // no bytes arrived; the rank that should send may be waiting itself
     broken = 1,   // the connection was closed: if all answer, no third rank is to blame
-    absence = 2,  // somebody has not come; that alone is no fault, for it may be busy
+    absence = 2,  // a rank has not arrived; that alone is no fault, because it may be busy
   };
-  // What one rank has to say against another.
+  // One rank reports that it cannot go on because of another.
   struct Suspicion {
     int asker;
     int about;
@@ -37,13 +37,14 @@ class FailureDetector {
 
   explicit FailureDetector(Suspicion suspicion) : suspicion_(std::move(suspicion)) {}
 
-  // A rank answered: it waits for another one, or for kNobody.
+  // Records the answer of a rank: the rank it waits for, or kNobody.
   void answer(int rank, int waits_for) { waits_for_[rank] = waits_for; }
   bool answered_by(const std::set<int>& ranks) const;
 
-  // Once `expected`, the ranks that are neither lost nor finished, have had time to answer. One
-  // that did not is to blame; else, for a delay, the one at whom the chain of waits ends that
-  // begins with the asker; in a ring of waits, the one that the suspicion is about.
+  // Returns the rank to blame. Call it when `expected`, the ranks that are neither lost nor
+  // finished, have had time to answer. A rank that did not answer is to blame; else, for a delay,
+  // the rank at which the chain of waits ends that begins with the asker; in a ring of waits, the
+  // rank that the suspicion is about.
   std::optional<LostRank> find_culprit(const std::set<int>& expected) const;
 
  private:

@@ -23,7 +23,7 @@ struct LocalAddress {
   bool ipv4;
 };
 
-// Addresses of interfaces that are up, IPv4 first.
+// Returns the addresses of all interfaces that are up, IPv4 first.
 std::vector<LocalAddress> local_addresses() {
   ifaddrs* raw = nullptr;
   if (getifaddrs(&raw) != 0) throw std::system_error(errno, std::generic_category(), "getifaddrs");
@@ -43,7 +43,14 @@ std::vector<LocalAddress> local_addresses() {
   return found;
 }
 
-// The first address of the first interface in the list `wanted` that is up here.
+ErrorFields joining(Remedy remedy) {
+  ErrorFields fields;
+  fields.operation = "join";
+  fields.remedy = remedy;
+  return fields;
+}
+
+// Returns the first address of the first interface in the list `wanted` that is up here.
 LocalAddress find_interface(const std::string& wanted, const std::vector<LocalAddress>& here) {
   for (std::size_t begin = 0; begin <= wanted.size();) {
     const std::size_t end = std::min(wanted.find(',', begin), wanted.size());
@@ -57,10 +64,9 @@ LocalAddress find_interface(const std::string& wanted, const std::vector<LocalAd
   for (const LocalAddress& a : here) {
     known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", a.interface, a.address);
   }
-  throw ConfigError(fmt::format(
-      "interface '{}' (--interface or GLOO_SOCKET_IFNAME) is not up on this machine; there are: "
-      "{}. Leave it out to use the one that routes to the master.",
-      wanted, known));
+  throw ConfigError(
+      fmt::format("interface '{}': not up on this machine (there are: {})", wanted, known),
+      joining(Remedy::choose_interface));
 }
 
 }  // namespace
@@ -70,11 +76,15 @@ std::string address_for_peers(const std::string& wanted, const std::string& mast
     try {
       return local_address_towards(master_host);
     } catch (const std::system_error& error) {
+      ErrorFields fields = joining(Remedy::choose_master);
+      fields.peer = 0;
+      fields.host = master_host;
       throw TransportError(
-          TransportError::Kind::join, 0,
-          fmt::format("no way to the master '{}': {}. Check the address (--master HOST:PORT or "
-                      "MASTER_ADDR) and that the network is up.",
-                      master_host, error.what()));
+          TransportError::Kind::join,
+          fmt::format(
+              "master '{}': no route to it ({}); check the address and that the network is up",
+              master_host, error.what()),
+          std::move(fields));
     }
   }
   return find_interface(wanted, local_addresses()).address;
@@ -86,20 +96,21 @@ void require_token(const JoinOptions& options, const std::string& host) {
     wildcard = is_wildcard(host);
     loopback = is_loopback(host);
   } catch (const std::system_error&) {
-    return;  // whoever needs the address will say that it cannot be resolved
+    return;  // joining itself fails if the address cannot be resolved
   }
   if (wildcard) {
-    throw ConfigError(fmt::format(
-        "the master '{}' stands for all networks of a machine: name the one address of rank 0 at "
-        "which the other ranks reach it (--master HOST:PORT or MASTER_ADDR)",
-        host));
+    throw ConfigError(
+        fmt::format("master '{}': it stands for all networks of a machine; name the one address of "
+                    "rank 0 at which the other ranks reach it",
+                    host),
+        joining(Remedy::choose_master));
   }
   if (loopback || !options.token.empty()) return;
-  throw ConfigError(fmt::format(
-      "other machines can reach '{}', so the ranks need a token to recognise each other: make one "
-      "with `(umask 077; openssl rand -hex 32 > token)`, copy it to every machine, and give every "
-      "rank --token-file token, or set THINWIRE_TOKEN",
-      host));
+  throw ConfigError(
+      fmt::format("master '{}': other machines can reach it, so the ranks need a token "
+                  "to recognise each other",
+                  host),
+      joining(Remedy::share_token));
 }
 
 void require_interface(const JoinOptions& options, const std::string& address) {
@@ -110,12 +121,12 @@ void require_interface(const JoinOptions& options, const std::string& address) {
     return a.interface == wanted.interface && a.address == address;
   });
   if (belongs) return;
-  throw ConfigError(fmt::format(
-      "the master '{}' is at {}, which is no address of the interface '{}' (--interface or "
-      "GLOO_SOCKET_IFNAME): give every rank an address of that interface on rank 0, such as "
-      "--master {}:{} or MASTER_ADDR={}, or leave the interface out",
-      options.master_host, address, options.interface, wanted.address, options.master_port,
-      wanted.address));
+  throw ConfigError(
+      fmt::format(
+          "master '{}': its address {} is no address of the interface '{}'; give every rank "
+          "an address of that interface on rank 0, such as {}:{}, or leave the interface out",
+          options.master_host, address, options.interface, wanted.address, options.master_port),
+      joining(Remedy::choose_master));
 }
 
 }  // namespace thinwire::rendezvous

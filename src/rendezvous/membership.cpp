@@ -22,10 +22,19 @@ std::string this_host() {
   return name;
 }
 
-TransportError cannot_join(const JoinOptions& options, int peer, std::string_view reason) {
-  return {TransportError::Kind::join, peer,
-          fmt::format("rank {} ({}) cannot join the group of {} at {}:{}: {}", options.rank,
-                      this_host(), options.size, options.master_host, options.master_port, reason)};
+// The error of this rank, which cannot join because of `refusal`.
+TransportError cannot_join(const JoinOptions& options, const Refusal& refusal,
+                           std::string_view reason) {
+  ErrorFields fields;
+  fields.rank = options.rank;
+  fields.peer = refusal.peer;
+  if (refusal.peer == 0) fields.host = options.master_host;
+  fields.operation = "join";
+  fields.remedy = refusal.remedy;
+  return {TransportError::Kind::join,
+          fmt::format("rank {} ({}): cannot join the group of {} at {}:{}: {}", options.rank,
+                      this_host(), options.size, options.master_host, options.master_port, reason),
+          std::move(fields)};
 }
 
 Socket listen_as_master(const JoinOptions& options) {
@@ -33,23 +42,22 @@ Socket listen_as_master(const JoinOptions& options) {
     const bool inherited = options.master_socket >= 0;
     Socket listener = inherited ? Socket(options.master_socket)
                                 : listen_at(options.master_host, options.master_port);
-    // Where it really listens: a name may have several addresses, and who opened a socket that was
-    // inherited is not known here.
+    // These checks need the address at which it really listens: a name may have several, and an
+    // inherited socket was opened by another process.
     require_token(options, address_of(listener));
     require_interface(options, address_of(listener));
     return listener;
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::address_in_use) {
-      throw cannot_join(options, 0,
-                        "the port is in use, perhaps by another job. Choose another with --master "
-                        "HOST:PORT or MASTER_PORT, the same on every rank.");
+      throw cannot_join(options, {0, Remedy::choose_master},
+                        "the port is in use, perhaps by another job");
     }
     if (error.code() == std::errc::address_not_available) {
-      throw cannot_join(options, 0,
-                        "that is no address of this machine, but rank 0 has to listen there. Start "
-                        "rank 0 on the master, or name this machine in --master or MASTER_ADDR.");
+      throw cannot_join(options, {0, Remedy::choose_master},
+                        "that is no address of this machine, but rank 0 has to listen there; start "
+                        "rank 0 on the master");
     }
-    throw cannot_join(options, 0, error.what());
+    throw cannot_join(options, {0}, error.what());
   }
 }
 
@@ -61,10 +69,11 @@ Socket connect_to_master(const JoinOptions& options, Deadline deadline) {
       return connect_to(options.master_host, options.master_port, deadline);
     } catch (const std::system_error& error) {
       if (milliseconds_left(deadline) == 0) {
-        throw cannot_join(options, 0,
-                          fmt::format("no answer from the master for {:.0f} s ({}). Is rank 0 "
-                                      "running there, and the port open in the firewall?",
-                                      options.join_timeout.count(), error.code().message()));
+        throw cannot_join(
+            options, {0, Remedy::raise_join_timeout},
+            fmt::format("no answer from the master for {:.0f} s ({}); rank 0 must run "
+                        "there, and the firewall must let the port through",
+                        options.join_timeout.count(), error.code().message()));
       }
     }
     std::this_thread::sleep_for(
@@ -97,12 +106,12 @@ void Membership::join(const JoinOptions& options) {
   try {
     greet(options, deadline);
   } catch (const WireError& error) {
-    throw cannot_join(options, 0,
-                      fmt::format("what answers there is not thinwire, or it ended ({}). Choose "
-                                  "another port with --master HOST:PORT.",
-                                  error.what()));
+    throw cannot_join(
+        options, {0, Remedy::choose_master},
+        fmt::format("the program that answers there is not thinwire, or it ended ({})",
+                    error.what()));
   } catch (const std::system_error& error) {
-    throw cannot_join(options, 0, error.what());
+    throw cannot_join(options, {0}, error.what());
   }
 }
 
@@ -124,9 +133,8 @@ void Membership::greet(const JoinOptions& options, Deadline deadline) {
       base::equal_digests(proof, prove(options.token, Role::master, {nonce, masters_nonce}));
   present(options, proven, {nonce, masters_nonce}, deadline);
   if (!proven) {
-    throw cannot_join(options, 0,
-                      "the master does not know this rank's job token, or has another one. Give "
-                      "every rank the same --token-file or THINWIRE_TOKEN.");
+    throw cannot_join(options, {0, Remedy::share_token},
+                      "the master does not know this rank's job token, or has another one");
   }
   reader_.allow(kLongestMeetingMessage);
 
@@ -138,7 +146,7 @@ void Membership::greet(const JoinOptions& options, Deadline deadline) {
   reader.expect_end();
 }
 
-// To a master that proved nothing we prove nothing, but it may tell its user who was here.
+// A master that proved nothing gets no proof either, but it may tell its user who was here.
 void Membership::present(const JoinOptions& options, bool proven, std::array<Nonce, 2> nonces,
                          Deadline deadline) {
   Payload claims;
@@ -156,18 +164,22 @@ void Membership::present(const JoinOptions& options, bool proven, std::array<Non
   send_frame(socket_, message, deadline);
 }
 
-// The next message of the server, of that kind. Valid until the next one is read.
+// Returns the next message of the server, which must be of that kind. It is valid until the next
+// one is read.
 base::ByteReader Membership::read_answer(const JoinOptions& options, RendezvousMessage expected,
                                          Deadline deadline) {
   const auto answer = read_frame(socket_, reader_, deadline);
-  if (!answer) throw WireError("no answer to the greeting");
+  if (!answer) throw WireError("rendezvous: no answer to the greeting");
   base::ByteReader reader(*answer, "rendezvous answer");
   const auto kind = static_cast<RendezvousMessage>(reader.get<std::uint8_t>());
   if (kind == RendezvousMessage::refuse) {
-    reader.get<std::uint32_t>();
-    throw cannot_join(options, -1, base::visible(reader.get_text(kLongestMeetingText)));
+    const Refusal refusal = Refusal::unpack(reader.get<std::uint32_t>(), options.size);
+    throw cannot_join(options, refusal, base::visible(reader.get_text(kLongestMeetingText)));
   }
-  if (kind != expected) throw WireError("an unexpected answer to the greeting");
+  if (kind != expected) {
+    throw WireError(fmt::format("rendezvous: unexpected answer to the greeting (kind {})",
+                                static_cast<int>(kind)));
+  }
   return reader;
 }
 
@@ -184,7 +196,7 @@ void Membership::watch() {
         if (message->front() == static_cast<std::byte>(RendezvousMessage::ask)) answer_question();
       }
     } catch (const WireError& error) {
-      report_master(fmt::format("it sent what we do not understand ({})", error.what()));
+      report_master(fmt::format("it sent an unreadable message ({})", error.what()));
       open = false;
     }
     if (!open) report_master("its process ended or its machine is gone");
@@ -201,7 +213,7 @@ void Membership::watch() {
   }
 }
 
-// False when this object is to end.
+// Returns false when this object is to end.
 bool Membership::wait_for_news() {
   pollfd entries[] = {{stop_.fd(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}};
   while (poll(entries, 2, -1) < 0) {
@@ -221,14 +233,18 @@ void Membership::handle(Bytes message) {
     left_.insert(static_cast<int>(reader.get<std::uint32_t>()));
   } else if (kind == RendezvousMessage::lost) {
     const int rank = static_cast<int>(reader.get<std::uint32_t>());
-    if (rank < 0 || rank >= static_cast<int>(hosts_.size())) throw WireError("no such rank");
+    if (rank < 0 || rank >= static_cast<int>(hosts_.size())) {
+      throw WireError(
+          fmt::format("rendezvous: the loss of rank {}, which is not in this group (size {})", rank,
+                      hosts_.size()));
+    }
     if (!lost_) lost_ = LostRank{rank, reader.get_text(kLongestMeetingText)};
   } else if (kind == RendezvousMessage::farewell) {
     farewell_ = true;
   } else if (kind == RendezvousMessage::ask) {
     ++questions_;
   } else {
-    throw WireError("unknown message");
+    throw WireError(fmt::format("rendezvous: unknown message (kind {})", static_cast<int>(kind)));
   }
 }
 
@@ -320,25 +336,25 @@ std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, i
   changed_.wait_until(lock, deadline_in(kAnswerTime),
                       [&] { return lost_.has_value() || questions_ > heard; });
   if (questions_ >
-      heard) {  // rank 0 is at work; the find_culprit may take as long as the last answer
+      heard) {  // rank 0 is at work; finding the culprit may take as long as the last answer
     changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), [&] { return lost_.has_value(); });
   }
   const bool all_answered = kind == FailureDetector::Kind::absence && questions_ > heard;
   if (lost_ || all_answered) return lost_;
-  // Nobody else will bring this news to those who wait in this process.
-  const LostRank find_culprit = lost_.emplace(silent_rank(0, text));
+  // Rank 0 is silent, so this rank itself wakes those who wait in this process.
+  const LostRank culprit = lost_.emplace(silent_rank(0, text));
   const std::function<void()> callback = callback_;
   lock.unlock();
   changed_.notify_all();
   if (callback) callback();
-  return find_culprit;
+  return culprit;
 }
 
 std::optional<LostRank> Membership::leave(Seconds timeout) {
   send({static_cast<std::byte>(RendezvousMessage::bye)});
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
-  // Whoever hears of a loss now has done its work, and maybe coped with that very loss before.
+  // A rank that hears of a loss now has done its work; it may have coped with that loss before.
   if (farewell_ || lost_) return std::nullopt;
   int missing = 0;
   while (left_.contains(missing)) ++missing;
@@ -354,7 +370,7 @@ void Membership::fail(int culprit, const std::string& reason) noexcept {
   writer.put(static_cast<std::uint32_t>(culprit));
   writer.put_text(reason.substr(0, kLongestMeetingText));
   send(message);
-  // Rank 0 must not stop serving before the others were told.
+  // Rank 0 must not stop its server before the others have received the news.
   if (!server_) return;
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline_in(Seconds(1)), [&] { return lost_.has_value(); });

@@ -34,7 +34,8 @@ class Membership {
   std::optional<LostRank> loss() const;
   // The same, waiting for the news until the deadline.
   std::optional<LostRank> wait_for_loss(Deadline deadline);
-  // Whether that rank finished in peace. What it sent before may still be on its way.
+  // Returns whether that rank finished without an error. Bytes that it sent before may still be on
+  // their way.
   bool has_left(int rank) const;
   // Called when a rank has died, on a thread of this object or on that of whoever reports a
   // suspect.
@@ -53,8 +54,8 @@ class Membership {
   // death. Returns who does not answer when the time is over. A loss that others announce ends the
   // wait in peace: this rank has done its work.
   std::optional<LostRank> leave(Seconds timeout);
-  // Tells everyone that this rank ends by an error, and which rank is lost to them: itself, or the
-  // one for want of which it failed.
+  // Announces to all ranks that this rank ends by an error, and which rank is to blame: itself, or
+  // the one that it lost.
   void fail(int culprit, const std::string& reason) noexcept;
 
  private:

@@ -156,8 +156,28 @@ TEST_F(Rendezvous, MissingRanksAreListed) {
   auto zero = options(0, 4), one = options(1, 4);
   zero.join_timeout = Seconds(0.3);
   auto joining = join(zero);
-  EXPECT_THAT(refusal(join(one)), HasSubstr("2 of 4 workers joined in time; missing: rank 2, 3"));
-  EXPECT_THAT(refusal(std::move(joining)), HasSubstr("missing: rank 2, 3"));
+  const TransportError error = refused(join(one));
+  expect_facts(error, 1, -1, Remedy::raise_join_timeout);
+  EXPECT_THAT(error.what(), HasSubstr("2 of 4 workers joined in time; missing: rank 2, 3"));
+  expect_facts(refused(std::move(joining)), 0, -1, Remedy::raise_join_timeout);
+}
+
+TEST_F(Rendezvous, AMissingRankIsBlamedIfItIsTheOnlyOne) {
+  auto zero = options(0, 3);
+  zero.join_timeout = Seconds(0.3);
+  auto joining = join(zero);
+  expect_facts(refused(join(options(1, 3))), 1, 2, Remedy::raise_join_timeout);
+  expect_facts(refused(std::move(joining)), 0, 2, Remedy::raise_join_timeout);
+}
+
+TEST_F(Rendezvous, ARefusalTravelsInOneNumber) {
+  const auto travels = [](Refusal refusal) { return Refusal::unpack(refusal.pack(), 4); };
+  EXPECT_EQ(travels({3, kLastRemedy}).peer, 3);
+  EXPECT_EQ(to_string(travels({3, kLastRemedy}).remedy), to_string(kLastRemedy));
+  EXPECT_EQ(travels({-1}).peer, -1);
+  EXPECT_EQ(travels({4}).peer, -1) << "no rank of this group";
+  EXPECT_EQ(to_string(Refusal::unpack(0xffffffff, 4).remedy), "none") << "of a later version";
+  EXPECT_EQ(Refusal::unpack(0xffffffff, 4).peer, -1);
 }
 
 TEST_F(Rendezvous, DuplicateRankIsRefused) {
@@ -174,8 +194,9 @@ TEST_F(Rendezvous, WrongWorldSizeIsRefused) {
   auto zero = options(0, 2);
   zero.join_timeout = Seconds(0.5);
   auto first = join(zero);
-  EXPECT_THAT(refusal(join(options(1, 3))),
-              HasSubstr("was started for 3 workers, but rank 0 for 2"));
+  const TransportError error = refused(join(options(1, 3)));
+  expect_facts(error, 1, 1, Remedy::match_options);
+  EXPECT_THAT(error.what(), HasSubstr("was started for 3 workers, but rank 0 for 2"));
   EXPECT_THAT(refusal(std::move(first)), HasSubstr("was started for 3 workers"));
 }
 
@@ -189,7 +210,9 @@ TEST_F(Rendezvous, PortInUse) {
   auto zero = options(0, 2);
   const Socket kept(zero.master_socket);
   zero.master_socket = -1;
-  EXPECT_THAT(refusal(join(zero)), HasSubstr("the port is in use"));
+  const TransportError error = refused(join(zero));
+  expect_facts(error, 0, 0, Remedy::choose_master);
+  EXPECT_THAT(error.what(), HasSubstr("the port is in use"));
 }
 
 TEST_F(Rendezvous, MasterThatIsNotHere) {
@@ -198,14 +221,19 @@ TEST_F(Rendezvous, MasterThatIsNotHere) {
   zero.master_socket = -1;
   zero.master_host = "192.0.2.1";  // TEST-NET-1: nobody's address
   zero.token = kToken;
-  EXPECT_THAT(refusal(join(zero)), HasSubstr("no address of this machine"));
+  const TransportError error = refused(join(zero));
+  expect_facts(error, 0, 0, Remedy::choose_master);
+  EXPECT_EQ(error.fields().host, "192.0.2.1");
+  EXPECT_THAT(error.what(), HasSubstr("no address of this machine"));
 }
 
 TEST_F(Rendezvous, AbsentMaster) {
   auto one = options(1, 2);
   listener_.close();
   one.join_timeout = Seconds(0.3);
-  EXPECT_THAT(refusal(join(one)), HasSubstr("no answer from the master"));
+  const TransportError error = refused(join(one));
+  expect_facts(error, 1, 0, Remedy::raise_join_timeout);
+  EXPECT_THAT(error.what(), HasSubstr("no answer from the master"));
 }
 
 TEST_F(Rendezvous, MasterThatIsSomethingElse) {
@@ -214,7 +242,7 @@ TEST_F(Rendezvous, MasterThatIsSomethingElse) {
   ASSERT_TRUE(wait_readable(listener_, deadline_in(test::kPatience)));
   const Socket stranger = accept_from(listener_);
   send_frame(stranger, bytes("HTTP/1.1 400 Bad Request"), deadline_in(Seconds(1)));
-  EXPECT_THAT(refusal(std::move(joining)), HasSubstr("not thinwire"));
+  EXPECT_THAT(refusal(std::move(joining)), HasSubstr("is not thinwire"));
 }
 
 TEST_F(Rendezvous, StrangersAreTurnedAway) {
@@ -266,13 +294,21 @@ TEST(Interface, UnknownInterfaceListsWhatExists) {
     address_for_peers("eth77", "127.0.0.1");
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("eth77"));
+    EXPECT_THAT(error.what(), HasSubstr("interface 'eth77': not up on this machine"));
     EXPECT_THAT(error.what(), HasSubstr("lo (127.0.0.1)"));
+    EXPECT_EQ(to_string(error.fields().remedy), "choose_interface");
   }
 }
 
 TEST(Interface, UnresolvableMaster) {
-  EXPECT_THROW(address_for_peers("", "no-such-host.invalid"), TransportError);
+  try {
+    address_for_peers("", "no-such-host.invalid");
+    FAIL();
+  } catch (const TransportError& error) {
+    EXPECT_EQ(error.peer(), 0);
+    EXPECT_EQ(error.fields().host, "no-such-host.invalid");
+    EXPECT_EQ(to_string(error.fields().remedy), "choose_master");
+  }
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace thinwire::rendezvous {
 namespace {
 
 constexpr Seconds kSendTimeout{5};  // a rank always reads; one that does not is as good as dead
-constexpr std::size_t kMostRefusals = 8;  // that are remembered, for the error of a whole group
+constexpr std::size_t kMostRefusals = 8;  // how many the error of a whole group lists
 
 Payload start(RendezvousMessage kind) {
   Payload message;
@@ -24,15 +24,34 @@ Payload start(RendezvousMessage kind) {
   return message;
 }
 
-Payload with_rank(RendezvousMessage kind, int rank, std::string_view text) {
+Payload with_number(RendezvousMessage kind, std::uint32_t number, std::string_view text) {
   Payload message = start(kind);
   base::ByteWriter writer(message);
-  writer.put(static_cast<std::uint32_t>(rank));
+  writer.put(number);
   writer.put_text(text);
   return message;
 }
 
+Payload with_rank(RendezvousMessage kind, int rank, std::string_view text) {
+  return with_number(kind, static_cast<std::uint32_t>(rank), text);
+}
+
+Payload refusal_message(Refusal refusal, std::string_view reason) {
+  return with_number(RendezvousMessage::refuse, refusal.pack(), reason);
+}
+
 }  // namespace
+
+std::uint32_t Refusal::pack() const {
+  return static_cast<std::uint32_t>(peer + 1) << 8 | static_cast<std::uint32_t>(remedy);
+}
+
+Refusal Refusal::unpack(std::uint32_t number, int group_size) {
+  const auto remedy = static_cast<std::uint8_t>(number & 0xff);
+  const int peer = static_cast<int>(number >> 8) - 1;
+  const bool known = remedy <= static_cast<std::uint8_t>(kLastRemedy);
+  return {peer < group_size ? peer : -1, known ? static_cast<Remedy>(remedy) : Remedy::none};
+}
 
 WakeUp::WakeUp() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!event_) throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -40,7 +59,7 @@ WakeUp::WakeUp() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 
 void WakeUp::ring() noexcept {
   const std::uint64_t one = 1;
-  // Fails only if the counter is full: then the bell rings already.
+  // This fails only if the counter is full: then poll returns anyway.
   [[maybe_unused]] const ssize_t written = write(event_.fd(), &one, sizeof one);
 }
 
@@ -63,7 +82,7 @@ void RendezvousServer::serve() {
   }
 }
 
-// -1: as long as it takes.
+// Returns -1 if there is no deadline to wait for.
 int RendezvousServer::milliseconds_to_wait() const {
   int shortest = complete_ ? -1 : milliseconds_left(join_deadline_);
   if (detector_) shortest = milliseconds_left(answers_due_);  // only of a complete group
@@ -116,7 +135,7 @@ void RendezvousServer::read(Client& client) {
     }
     if (!open) drop(client);
   } catch (const WireError&) {
-    drop(client);  // whoever this is does not speak our language
+    drop(client);  // the other side does not follow the protocol
   }
 }
 
@@ -135,7 +154,11 @@ void RendezvousServer::handle(Client& client, Bytes message) {
     if (peaceful_.size() == size_) broadcast(start(RendezvousMessage::farewell));
   } else if (kind == RendezvousMessage::fail) {
     const auto culprit = reader.get<std::uint32_t>();
-    if (culprit >= size_) throw WireError("a failure for want of no rank of this group");
+    if (culprit >= size_) {
+      throw WireError(fmt::format(
+          "rendezvous: rank {} reported a failure of rank {}, which is not in this group (size {})",
+          client.rank, culprit, size_));
+    }
     announce_loss(static_cast<int>(culprit), reader.get_text(kLongestMeetingText));
   } else if (kind == RendezvousMessage::report_suspect) {
     const auto about = static_cast<int>(reader.get<std::uint32_t>());
@@ -144,11 +167,13 @@ void RendezvousServer::handle(Client& client, Bytes message) {
   } else if (kind == RendezvousMessage::answer) {
     const auto waits_for = static_cast<std::int32_t>(reader.get<std::uint32_t>());
     if (waits_for < FailureDetector::kNobody || waits_for >= static_cast<int>(size_)) {
-      throw WireError("a wait for no rank of this group");
+      throw WireError(
+          fmt::format("rendezvous: rank {} waits for rank {}, which is not in this group (size {})",
+                      client.rank, waits_for, size_));
     }
     if (detector_) detector_->answer(client.rank, waits_for);
   } else {
-    throw WireError("unknown rendezvous message");
+    throw WireError(fmt::format("rendezvous: unknown message (kind {})", static_cast<int>(kind)));
   }
 }
 
@@ -176,18 +201,21 @@ void RendezvousServer::answer_get_or_put(Client& client, RendezvousMessage kind,
   waiting_.erase(begin, end);
 }
 
-// Version 1 had the same beginning, and later ones will.
+// Every version's hello begins in this way.
 void RendezvousServer::challenge(Client& client, Bytes message) {
   base::ByteReader reader(message, "hello");
   if (static_cast<RendezvousMessage>(reader.get<std::uint8_t>()) != RendezvousMessage::hello) {
-    throw WireError("the first message is no hello");
+    throw WireError("rendezvous: the first message is no hello");
   }
-  if (reader.get<std::uint32_t>() != kMeetingMagic) throw WireError("not a thinwire worker");
+  if (reader.get<std::uint32_t>() != kMeetingMagic)
+    throw WireError("rendezvous: not a thinwire worker");
   const auto version = reader.get<std::uint16_t>();
   if (version != kMeetingVersion) {
-    return refuse(client, fmt::format("rank 0 speaks rendezvous version {}, the worker at {} "
-                                      "version {}: run the same thinwire everywhere",
-                                      kMeetingVersion, client.address, version));
+    return refuse(
+        client, {-1, Remedy::match_options},
+        fmt::format("rank 0 speaks rendezvous version {}, the worker at {} version {}; run "
+                    "the same thinwire everywhere",
+                    kMeetingVersion, client.address, version));
   }
   client.its_nonce = take_array<Nonce>(reader);
   reader.expect_end();
@@ -203,7 +231,7 @@ void RendezvousServer::challenge(Client& client, Bytes message) {
 void RendezvousServer::admit(Client& client, Bytes message) {
   base::ByteReader reader(message, "the presentation of a rank");
   if (static_cast<RendezvousMessage>(reader.get<std::uint8_t>()) != RendezvousMessage::present) {
-    throw WireError("the second message presents nobody");
+    throw WireError("rendezvous: the second message presents nobody");
   }
   const auto proof = take_array<base::Digest>(reader);
   const Bytes claims = message.last(reader.left());
@@ -213,20 +241,22 @@ void RendezvousServer::admit(Client& client, Bytes message) {
   const auto size = reader.get<std::uint32_t>();
   client.host = base::visible(reader.get_text(kLongestMeetingText));
   reader.expect_end();
+  const int peer = rank < size_ ? static_cast<int>(rank) : -1;
   if (!proven) {
-    return refuse(client, fmt::format("rank {} ({}) at {} does not know the job token: give every "
-                                      "rank the same --token-file or THINWIRE_TOKEN",
-                                      rank, client.host, client.address));
+    return refuse(client, {peer, Remedy::share_token},
+                  fmt::format("rank {} ({}) at {} does not know the job token", rank, client.host,
+                              client.address));
   }
   if (size != size_ || rank >= size_) {
-    return refuse(client, fmt::format("rank {} on {} was started for {} workers, but rank 0 for "
-                                      "{}: give every rank the same number of workers",
-                                      rank, client.host, size, size_));
+    return refuse(client, {peer, Remedy::match_options},
+                  fmt::format("rank {} on {} was started for {} workers, but rank 0 for {}; give "
+                              "every rank the same number of workers",
+                              rank, client.host, size, size_));
   }
   for (const auto& other : clients_) {
     if (other->rank == static_cast<int>(rank)) {
-      return refuse(client,
-                    fmt::format("rank {} exists twice, on {} and on {}: give every worker its own "
+      return refuse(client, {peer},
+                    fmt::format("rank {} exists twice, on {} and on {}; give every worker its own "
                                 "rank, and every job its own port",
                                 rank, other->host, client.host));
     }
@@ -235,10 +265,11 @@ void RendezvousServer::admit(Client& client, Bytes message) {
   client.reader.allow(kLongestMeetingMessage);
 }
 
-void RendezvousServer::refuse(Client& client, const std::string& reason) {
+void RendezvousServer::refuse(Client& client, Refusal refusal, const std::string& reason) {
+  if (refused_.empty()) remedy_ = refusal.remedy;
   const bool known = std::ranges::find(refused_, reason) != refused_.end();
   if (!known && refused_.size() < kMostRefusals) refused_.push_back(reason);
-  send(client, with_rank(RendezvousMessage::refuse, 0, reason));
+  send(client, refusal_message(refusal, reason));
   client.socket.close();
 }
 
@@ -260,8 +291,8 @@ void RendezvousServer::give_up_joining() {
   std::string reason = fmt::format("{} of {} workers joined in time; missing: rank {}", joined(),
                                    size_, fmt::join(missing, ", "));
   for (const std::string& other : refused_) reason += "; refused: " + other;
-  broadcast(
-      with_rank(RendezvousMessage::refuse, 0, reason));  // strangers need not know who is missing
+  const int peer = missing.size() == 1 ? missing.front() : -1;
+  broadcast(refusal_message({peer, remedy_}, reason));  // only to ranks that proved themselves
   stopped_ = true;
 }
 
@@ -272,10 +303,15 @@ void RendezvousServer::announce_loss(int rank, const std::string& reason) {
 
 void RendezvousServer::query_all(FailureDetector::Suspicion suspicion) {
   if (suspicion.about < 0 || suspicion.about >= static_cast<int>(size_)) {
-    throw WireError("a suspicion about no rank of this group");
+    throw WireError(
+        fmt::format("rendezvous: rank {} suspects rank {}, which is not in this group (size {})",
+                    suspicion.asker, suspicion.about, size_));
   }
-  if (suspicion.kind > FailureDetector::Kind::absence) throw WireError("an unknown suspicion");
-  broadcast(start(RendezvousMessage::ask));  // also tells whoever asks later that rank 0 is at work
+  if (suspicion.kind > FailureDetector::Kind::absence) {
+    throw WireError(
+        fmt::format("rendezvous: unknown suspicion (kind {})", static_cast<int>(suspicion.kind)));
+  }
+  broadcast(start(RendezvousMessage::ask));  // ranks that ask later learn that rank 0 is at work
   if (detector_ || lost_) return;
   detector_.emplace(std::move(suspicion));
   answers_due_ = deadline_in(kAnswerTime);

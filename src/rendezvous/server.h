@@ -1,7 +1,8 @@
-// Where a group meets: rank 0 listens, every rank (0 included) keeps one connection to it for the
-// life of the group. Both sides prove that they know the job's token before anything else is said.
-// Over the connection ranks find each other, exchange addresses, say farewell, and learn within
-// moments which rank died, whomever they were waiting for. docs/wire-format.md has the messages.
+// The rendezvous server of a group. Rank 0 listens; every rank (0 included) keeps one connection to
+// it for the life of the group. Both sides prove that they know the job's token before any other
+// message. Over the connection ranks find each other, exchange addresses, say farewell, and learn
+// within moments which rank died, also if they wait for another. docs/wire-format.md has the
+// messages.
 #pragma once
 
 #include <map>
@@ -24,7 +25,7 @@ namespace thinwire::rendezvous {
 enum class RendezvousMessage : std::uint8_t {
   hello = 1,            // rank -> server: magic, version, nonce
   welcome = 2,          // server -> rank: all hosts; the group is complete
-  refuse = 3,           // server -> rank: why not
+  refuse = 3,           // server -> rank: a Refusal, why not
   put = 4,              // rank -> server: key, value
   get = 5,              // rank -> server: key
   value = 6,            // server -> rank: key, value
@@ -44,10 +45,22 @@ inline constexpr std::uint16_t kMeetingVersion = 3;
 inline constexpr std::size_t kLongestMeetingMessage = 64u << 20;
 inline constexpr std::size_t kLongestMeetingText = 64u << 10;
 inline constexpr std::size_t kLongestHello = 1024;  // all that a stranger can make us store
-// For a rank, and for rank 0, to answer a question. No training happens on the threads that do.
+// The time that a rank, or rank 0, has to answer a question. The threads that answer do no
+// training.
 inline constexpr Seconds kAnswerTime{1};
 
-// A byte that poll(2) can wait for.
+// Why a rank may not join: which rank is to blame (-1: no single one), and what the user can
+// change. It travels in one number of the refuse message, which older versions ignore.
+struct Refusal {
+  int peer = -1;
+  Remedy remedy = Remedy::none;
+
+  std::uint32_t pack() const;
+  // Values that this version does not know become "unknown".
+  static Refusal unpack(std::uint32_t number, int group_size);
+};
+
+// An event that poll(2) can wait for.
 class WakeUp {
  public:
   WakeUp();
@@ -63,8 +76,8 @@ struct RendezvousRules {
   std::string token;
   Seconds join_timeout{30};       // for the whole group
   Seconds handshake_timeout{10};  // for one connection, from its first byte to its proof
-  // Connections without a proof that are kept besides two for each rank. Then the oldest goes: it
-  // had its time, and whoever knows the token needs but a moment.
+  // How many connections without a proof are kept besides two for each rank. When there are more,
+  // the oldest is closed: a rank that knows the token needs only a moment to prove it.
   std::size_t most_strangers = 256;
 };
 
@@ -96,7 +109,7 @@ class RendezvousServer {
   void challenge(Client& client, Bytes message);
   void admit(Client& client, Bytes message);
   void answer_get_or_put(Client& client, RendezvousMessage kind, base::ByteReader& reader);
-  void refuse(Client& client, const std::string& reason);
+  void refuse(Client& client, Refusal refusal, const std::string& reason);
   void welcome_all();
   void give_up_joining();
   void announce_loss(int rank, const std::string& reason);
@@ -116,6 +129,7 @@ class RendezvousServer {
   bool stopped_ = false;
   std::vector<std::unique_ptr<Client>> clients_;  // in the order in which they came
   std::vector<std::string> refused_;              // for the error of a group that never completes
+  Remedy remedy_ = Remedy::raise_join_timeout;    // the same, of the first refusal if there was one
   std::map<std::string, Payload> values_;
   std::multimap<std::string, int> waiting_;  // key -> rank that asked for it
   bool lost_ = false;

@@ -38,7 +38,7 @@ AddressList resolve(const std::string& host, std::uint16_t port, int flags, int 
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) {
     fail(EADDRNOTAVAIL,
-         fmt::format("the host name '{}' cannot be resolved ({})", host, gai_strerror(error)));
+         fmt::format("host name '{}': it cannot be resolved ({})", host, gai_strerror(error)));
   }
   return {found, freeaddrinfo};
 }
@@ -47,8 +47,8 @@ void set_option(const Socket& socket, int level, int option, int value) {
   check(setsockopt(socket.fd(), level, option, &value, sizeof value), "setsockopt");
 }
 
-// A machine that lost power sends no farewell: after 10 s of silence it is asked, and given up
-// after three unanswered questions.
+// A machine that lost power closes no connection: after 10 s of silence the kernel probes it, and
+// gives it up after three unanswered probes.
 void watch_for_vanished_peer(const Socket& socket) {
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
@@ -77,7 +77,7 @@ in6_addr as_ipv6(const addrinfo& entry) {
   return mapped;
 }
 
-// Whether all addresses of the host are of that kind.
+// Returns whether all addresses of the host are of that kind.
 template <class Test>
 bool all_addresses(const std::string& host, Test test) {
   const AddressList addresses = resolve(host, 0, 0, SOCK_STREAM);
@@ -224,7 +224,8 @@ bool FrameReader::fill(const Socket& socket) {
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
   begin_ = 0;
   std::byte chunk[16384];
-  // Whoever sends faster than we read must not fill our memory: the rest stays in the kernel.
+  // A peer that sends faster than this side reads must not fill its memory: the rest stays in the
+  // kernel.
   while (buffer_.size() < sizeof(std::uint32_t) + longest_) {
     const ssize_t got = recv(socket.fd(), chunk, sizeof chunk, 0);
     if (got > 0) {
@@ -244,7 +245,7 @@ std::optional<Bytes> FrameReader::next() {
   if (rest.size() < sizeof(std::uint32_t)) return std::nullopt;
   const auto length = base::ByteReader(rest, "frame").get<std::uint32_t>();
   if (length > longest_) {
-    throw WireError(fmt::format("a frame of {} bytes, at most {} allowed", length, longest_));
+    throw WireError(fmt::format("frame: too long ({} bytes; at most {})", length, longest_));
   }
   if (rest.size() - sizeof length < length) return std::nullopt;
   begin_ += sizeof length + length;
@@ -261,7 +262,7 @@ std::optional<Bytes> read_frame(const Socket& socket, FrameReader& reader, Deadl
     if (!wait_readable(socket, deadline)) return std::nullopt;
     if (!reader.fill(socket)) {
       if (const auto frame = reader.next()) return frame;
-      throw WireError("the connection was closed");
+      throw WireError("rendezvous: the connection was closed");
     }
   }
 }

@@ -14,7 +14,7 @@ namespace thinwire::rendezvous {
 
 using Deadline = std::chrono::steady_clock::time_point;
 Deadline deadline_in(Seconds duration);
-// For poll(2): milliseconds left, rounded up; 0 if none.
+// Returns the milliseconds left, rounded up, for poll(2); 0 if the deadline has passed.
 int milliseconds_left(Deadline deadline);
 
 // Owns a socket; empty if constructed without one or after release() or close().
@@ -38,15 +38,15 @@ class Socket {
 Socket listen_at(const std::string& host, std::uint16_t port);
 std::uint16_t port_of(const Socket& listener);
 std::string address_of(const Socket& listener);
-Socket accept_from(const Socket& listener);  // empty if nobody is there
+Socket accept_from(const Socket& listener);  // empty if no connection waits
 std::string peer_of(const Socket& socket);   // its address; "an unknown address" if it is gone
 
 // Tries once. The connection notices a peer whose machine vanished (keep-alive probes).
 Socket connect_to(const std::string& host, std::uint16_t port, Deadline deadline);
 
-// Whether `host` is this machine under addresses that no other machine can reach.
+// Returns whether `host` is this machine under addresses that no other machine can reach.
 bool is_loopback(const std::string& host);
-// Whether `host` stands for all addresses of a machine, such as 0.0.0.0.
+// Returns whether `host` stands for all addresses of a machine, such as 0.0.0.0.
 bool is_wildcard(const std::string& host);
 
 // The address of this machine from which packets to `host` leave.
@@ -76,7 +76,7 @@ class FrameReader {
 // Waits for the next frame. Empty if the deadline passes; WireError at the end of the stream.
 std::optional<Bytes> read_frame(const Socket& socket, FrameReader& reader, Deadline deadline);
 
-// True as soon as the socket has bytes or its end to report.
+// Waits until the socket has bytes or has ended. Returns false if the deadline passes first.
 bool wait_readable(const Socket& socket, Deadline deadline);
 
 }  // namespace thinwire::rendezvous

@@ -29,7 +29,9 @@ TEST_F(Rendezvous, AWrongTokenIsRefusedOnBothSidesAndHurtsNobodyElse) {
     zero.token = one.token = kToken;
     stranger.token = wrong;
     auto first = join(zero);
-    EXPECT_THAT(refusal(join(stranger)), HasSubstr("does not know this rank's job token"));
+    const TransportError error = refused(join(stranger));
+    expect_facts(error, 1, 0, Remedy::share_token);
+    EXPECT_THAT(error.what(), HasSubstr("does not know this rank's job token"));
     EXPECT_TRUE(join(one).get());
     EXPECT_TRUE(first.get());
     listener_ = listen_at("127.0.0.1", port_);
@@ -42,9 +44,10 @@ TEST_F(Rendezvous, TheMasterNamesWhoDoesNotKnowTheToken) {
   zero.join_timeout = Seconds(1);
   auto first = join(zero);
   refusal(join(stranger));
-  EXPECT_THAT(
-      refusal(std::move(first)),
-      AllOf(HasSubstr("refused: rank 2 ("), HasSubstr("at 127.0.0.1 does not know the job token")));
+  const TransportError error = refused(std::move(first));
+  expect_facts(error, 0, -1, Remedy::share_token);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("refused: rank 2 ("),
+                                  HasSubstr("at 127.0.0.1 does not know the job token")));
 }
 
 TEST_F(Rendezvous, ARankProvesNothingToAFalseMaster) {
@@ -153,16 +156,17 @@ TEST_F(Rendezvous, OnlyLoopbackNeedsNoToken) {
   for (const char* host : {"192.0.2.1", "2001:db8::1"}) {
     EXPECT_NO_THROW(require_token(guarded, host)) << host;
     const auto refused = test::must_throw<ConfigError>([&] { require_token(open, host); });
-    EXPECT_THAT(refused.what(), AllOf(HasSubstr(host), HasSubstr("openssl rand -hex 32"),
-                                      HasSubstr("--token-file"), HasSubstr("THINWIRE_TOKEN")));
+    EXPECT_THAT(refused.what(), AllOf(HasSubstr(host), HasSubstr("the ranks need a token")));
+    EXPECT_EQ(to_string(refused.fields().remedy), "share_token");
   }
   for (const char* host : {"0.0.0.0", "::"}) {
     const auto refused = test::must_throw<ConfigError>([&] { require_token(guarded, host); });
     EXPECT_THAT(refused.what(), HasSubstr("all networks")) << host;
+    EXPECT_EQ(to_string(refused.fields().remedy), "choose_master");
   }
 }
 
-// Whatever --master says, it is the socket that others reach.
+// Other ranks reach the socket, whatever the name of the master is.
 TEST_F(Rendezvous, AnInheritedSocketIsLookedAt) {
   auto zero = options(0, 1);
   const Socket kept(zero.master_socket);
@@ -178,10 +182,11 @@ TEST_F(Rendezvous, TheMasterListensOnTheInterfaceOrNotAtAll) {
   options.interface = "ib7,lo";
   options.master_host = "node1";
   EXPECT_NO_THROW(require_interface(options, "127.0.0.1"));
-  EXPECT_THAT(
-      test::must_throw<ConfigError>([&] { require_interface(options, "192.0.2.1"); }).what(),
-      AllOf(HasSubstr("the master 'node1' is at 192.0.2.1"), HasSubstr("'ib7,lo'"),
-            HasSubstr("--master 127.0.0.1:29500")));
+  const auto error =
+      test::must_throw<ConfigError>([&] { require_interface(options, "192.0.2.1"); });
+  EXPECT_EQ(to_string(error.fields().remedy), "choose_master");
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("master 'node1': its address 192.0.2.1"),
+                                  HasSubstr("'ib7,lo'"), HasSubstr("such as 127.0.0.1:29500")));
 }
 
 TEST_F(Rendezvous, AMasterThatOthersReachNeedsAToken) {

@@ -44,15 +44,25 @@ class Rendezvous : public testing::Test {
     return members;
   }
 
-  // The words with which joining fails.
-  static std::string refusal(Joining joining) {
+  // The error with which joining fails.
+  static TransportError refused(Joining joining) {
     try {
       joining.get();
     } catch (const TransportError& error) {
       EXPECT_EQ(error.kind(), TransportError::Kind::join);
-      return error.what();
+      EXPECT_EQ(error.fields().operation, "join");
+      return error;
     }
-    return "no error";
+    return {TransportError::Kind::lost, "no error", {}};
+  }
+  // Its text.
+  static std::string refusal(Joining joining) { return refused(std::move(joining)).what(); }
+
+  // Who reports it, whom it blames, and what the user can change.
+  static void expect_facts(const Error& error, int rank, int peer, Remedy remedy) {
+    EXPECT_EQ(error.fields().rank, rank) << error.what();
+    EXPECT_EQ(error.fields().peer, peer) << error.what();
+    EXPECT_EQ(to_string(error.fields().remedy), to_string(remedy)) << error.what();
   }
 
   rendezvous::Socket listener_;

@@ -1,23 +1,33 @@
-// Who sent what turned out to be foreign.
+// Adds to the error of an unreadable message who sent it.
 #pragma once
 
 #include <fmt/format.h>
+
+#include <utility>
 
 #include "thinwire/error.h"
 #include "thinwire/transport.h"
 
 namespace thinwire::transport {
 
-// Runs what reads a message of that rank. A WireError becomes one that names the rank and its host.
+// Calls `read`, which reads a message that rank `from` sent. A WireError that it throws becomes one
+// that names that rank and its host, in its text and in its fields.
 template <class Read>
 void name_sender(const Transport& wire, int from, Read read) {
   try {
     read();
   } catch (const WireError& error) {
-    throw WireError(fmt::format(
-        "rank {}: rank {} ({}) sent what cannot be used: {}. All ranks must run the same version, "
-        "model and options.",
-        wire.rank(), from, wire.host(from), error.what()));
+    ErrorFields fields = error.fields();
+    fields.rank = wire.rank();
+    fields.peer = from;
+    fields.host = wire.host(from);
+    fields.operation = "receive";
+    fields.remedy = Remedy::match_options;
+    throw WireError(
+        fmt::format("rank {}: rank {} ({}) sent an unreadable message ({}); all ranks must run the "
+                    "same version, model and options",
+                    wire.rank(), from, wire.host(from), error.what()),
+        std::move(fields));
   }
 }
 

@@ -1,4 +1,4 @@
-// The non-virtual shell of every transport: checks arguments, counts bytes, words the errors.
+// The non-virtual shell of every transport: it checks arguments, counts bytes and makes the errors.
 #include "thinwire/transport.h"
 
 #include <fmt/format.h>
@@ -18,9 +18,28 @@ std::string readable(Seconds time) {
   return fmt::format("{:.{}f} s", time.count(), time < Seconds(10) ? 2 : 0);
 }
 
-// Reasons are sentences of others; ours goes on after them.
+// A reason may be a sentence of another program; our own text goes on after it.
 std::string_view without_period(std::string_view sentence) {
   return sentence.substr(0, sentence.size() - (sentence.ends_with('.') ? 1 : 0));
+}
+
+// The facts of an operation of `wire` that failed because of `peer`.
+ErrorFields facts(const Transport& wire, const Pending& operation, int peer) {
+  ErrorFields fields;
+  fields.rank = wire.rank();
+  fields.peer = peer;
+  if (peer != kAnyRank) fields.host = wire.host(peer);
+  fields.operation = operation.kind == Pending::Kind::send ? "send" : "receive";
+  fields.bytes_total = operation.bytes;
+  return fields;
+}
+
+ErrorFields facts(const Transport& wire, const Pending& operation, int peer, std::size_t bytes_done,
+                  Seconds start) {
+  ErrorFields fields = facts(wire, operation, peer);
+  fields.bytes_done = bytes_done;
+  fields.seconds = wire.now() - start;
+  return fields;
 }
 
 }  // namespace
@@ -43,7 +62,8 @@ Transport::Transport(const Transport& first, Runtime& runtime)
 void Transport::set_timeout(Seconds timeout) {
   if (!(timeout > Seconds(0) && timeout <= kLongestTimeout)) {
     throw ConfigError(
-        fmt::format("timeout {} s: it must be more than 0 and at most {} seconds, for example 60",
+        fmt::format("timeout: out of range ({} s); it must be more than 0 and at most {} s, for "
+                    "example 60 s",
                     timeout.count(), kLongestTimeout.count()));
   }
   timeout_ = timeout;
@@ -54,12 +74,13 @@ void Transport::check(int peer, Tag tag, bool any_allowed) const {
   const bool known = (peer >= 0 && peer < size_ && peer != rank_) ||
                      (any_allowed && size_ > 1 && peer == kAnyRank);
   if (!known) {
-    throw std::logic_error(
-        fmt::format("rank {} of {} cannot exchange messages with rank {}", rank_, size_, peer));
+    throw std::logic_error(fmt::format("rank {} of {}: no messages can be exchanged with rank {}",
+                                       rank_, size_, peer));
   }
   // Wrappers use the range above kTagLimit for their own messages.
   if (static_cast<std::uint32_t>(tag) >= 2 * kTagLimit) {
-    throw std::logic_error(fmt::format("tag {} is too large", static_cast<std::uint32_t>(tag)));
+    throw std::logic_error(fmt::format("tag: too large ({}; at most {})",
+                                       static_cast<std::uint32_t>(tag), 2 * kTagLimit - 1));
   }
 }
 
@@ -114,38 +135,43 @@ void Transport::fail(std::exception_ptr failure) {
 }
 
 void Transport::fail_deadline(const Pending& operation, std::size_t bytes_done, Seconds start) {
-  fail(std::make_exception_ptr(TransportError(
-      TransportError::Kind::deadline, operation.peer,
-      fmt::format("{}: no progress for {} while {} ({}). If the peer is alive and the network "
-                  "that slow, raise --timeout; if not, the peer's own output tells more.",
-                  name(rank_), readable(timeout_), describe(operation),
-                  progress(operation, bytes_done, start)))));
+  ErrorFields fields = facts(*this, operation, operation.peer, bytes_done, start);
+  fields.remedy = Remedy::raise_timeout;
+  const std::string text =
+      fmt::format("{}: no progress for {} while {} ({})", name(rank_), readable(timeout_),
+                  describe(operation), progress(operation, bytes_done, start));
+  fail(std::make_exception_ptr(
+      TransportError(TransportError::Kind::deadline, text, std::move(fields))));
 }
 
 void Transport::fail_lost(const Pending& operation, const PeerLost& lost, Seconds start) {
+  ErrorFields fields = facts(*this, operation, lost.peer, lost.bytes_done, start);
   const bool known = lost.peer != kAnyRank;
-  if (lost.peer == rank_) {  // it was stopped, or busy, for longer than the others waited
-    fail(std::make_exception_ptr(TransportError(
-        TransportError::Kind::lost, rank_,
-        fmt::format("{}: given up by its peers while {} ({}): {}. If it was only slow, raise "
-                    "--timeout.",
-                    name(rank_), describe(operation), progress(operation, lost.bytes_done, start),
-                    without_period(lost.reason)))));
-  }
-  fail(std::make_exception_ptr(TransportError(
-      TransportError::Kind::lost, lost.peer,
-      fmt::format("{}: lost {} while {} ({}): {}. The output of {} tells why it ended.",
-                  name(rank_), known ? name(lost.peer) : "a peer", describe(operation),
-                  progress(operation, lost.bytes_done, start), without_period(lost.reason),
-                  known ? fmt::format("rank {}", lost.peer) : "each rank"))));
+  const bool itself = lost.peer == rank_;  // stopped, or busy, for longer than the others waited
+  if (itself) fields.remedy = Remedy::raise_timeout;
+  const std::string what =
+      itself ? "given up by its peers" : fmt::format("lost {}", known ? name(lost.peer) : "a peer");
+  const std::string hint =
+      itself  ? ""
+      : known ? fmt::format("; the output of rank {} tells why it ended", lost.peer)
+              : "; the output of each rank tells why it ended";
+  const std::string text =
+      fmt::format("{}: {} while {} ({}): {}{}", name(rank_), what, describe(operation),
+                  progress(operation, lost.bytes_done, start), without_period(lost.reason), hint);
+  fail(
+      std::make_exception_ptr(TransportError(TransportError::Kind::lost, text, std::move(fields))));
 }
 
 void Transport::fail_size(const Pending& operation, const WrongSize& message) {
-  fail(std::make_exception_ptr(WireError(
-      fmt::format("{}: while {}: {} sent {} where {}{} were expected. All ranks must run the same "
-                  "version, model and options.",
-                  name(rank_), describe(operation), name(message.from), readable(message.bytes),
-                  operation.fit == Fit::at_most ? "at most " : "", readable(operation.bytes)))));
+  ErrorFields fields = facts(*this, operation, message.from);
+  fields.bytes_done = message.bytes;
+  fields.remedy = Remedy::match_options;
+  const std::string text = fmt::format(
+      "{}: wrong message size while {} ({} sent {}, {}{} expected); all ranks must run the same "
+      "version, model and options",
+      name(rank_), describe(operation), name(message.from), readable(message.bytes),
+      operation.fit == Fit::at_most ? "at most " : "", readable(operation.bytes));
+  fail(std::make_exception_ptr(WireError(text, std::move(fields))));
 }
 
 void Transport::count(const Pending& operation, const Received& received) noexcept {

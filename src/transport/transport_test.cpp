@@ -58,6 +58,19 @@ class Scripted final : public Transport {
   std::unique_ptr<Transport> do_clone_handle() override { return nullptr; }
 };
 
+void expect_fields(const Error& error, const ErrorFields& expected) {
+  const ErrorFields& found = error.fields();
+  EXPECT_EQ(to_string(found.kind), to_string(expected.kind));
+  EXPECT_EQ(found.rank, expected.rank);
+  EXPECT_EQ(found.peer, expected.peer);
+  EXPECT_EQ(found.host, expected.host);
+  EXPECT_EQ(found.operation, expected.operation);
+  EXPECT_EQ(found.bytes_done, expected.bytes_done);
+  EXPECT_EQ(found.bytes_total, expected.bytes_total);
+  EXPECT_EQ(found.seconds, expected.seconds);
+  EXPECT_EQ(to_string(found.remedy), to_string(expected.remedy));
+}
+
 class Shell : public testing::Test {
  protected:
   ManualClock clock;
@@ -71,54 +84,68 @@ TEST_F(Shell, ADeadlineNamesAllThatIsKnown) {
   const auto error = test::must_throw<TransportError>([&] { wire.send(2, kTag, kEight); });
   EXPECT_EQ(error.kind(), TransportError::Kind::deadline);
   EXPECT_EQ(error.peer(), 2);
+  expect_fields(error, {ErrorKind::deadline, 1, 2, "gamma", "send", 3, 8, Seconds(1.5),
+                        Remedy::raise_timeout});
   EXPECT_STREQ(error.what(),
                "rank 1 (beta): no progress for 1.50 s while sending to rank 2 (gamma) (waited "
-               "1.50 s, 3 bytes of 8 bytes done). If the peer is alive and the network that slow, "
-               "raise --timeout; if not, the peer's own output tells more.");
+               "1.50 s, 3 bytes of 8 bytes done)");
 }
 
 TEST_F(Shell, ADeadlineOfAReceiveFromAnyRankBlamesNobody) {
   wire.outcome = []() -> Received { throw Scripted::DeadlinePassed{}; };
   const auto error = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
-  EXPECT_EQ(error.peer(), kAnyRank);
-  EXPECT_TRUE(test::has(error.what(),
-                        "no progress for 60 s while receiving from any rank (waited 1.50 "
-                        "s, 0 bytes of at most 0.02 MiB done)"));
+  expect_fields(error, {ErrorKind::deadline, 1, kAnyRank, "", "receive", 0, room.size(),
+                        Seconds(1.5), Remedy::raise_timeout});
+  EXPECT_TRUE(test::has(error.what(), "no progress for 60 s while receiving from any rank"));
 }
 
 TEST_F(Shell, ALossNamesTheLostRankAndTheReason) {
   wire.outcome = []() -> Received { throw Scripted::PeerLost{2, "connection reset.", 5}; };
   const auto error = test::must_throw<TransportError>(
       [&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
-  EXPECT_EQ(error.kind(), TransportError::Kind::lost);
-  EXPECT_EQ(error.peer(), 2);
+  expect_fields(error, {ErrorKind::lost, 1, 2, "gamma", "receive", 5, room.size(), Seconds(1.5),
+                        Remedy::none});
   EXPECT_STREQ(error.what(),
                "rank 1 (beta): lost rank 2 (gamma) while receiving from rank 0 (alpha) (waited "
-               "1.50 s, 5 bytes of 0.02 MiB done): connection reset. The output of rank 2 tells "
-               "why it ended.");
+               "1.50 s, 5 bytes of 0.02 MiB done): connection reset; the output of rank 2 tells "
+               "why it ended");
+}
+
+TEST_F(Shell, ARankThatItsPeersGaveUpBlamesItself) {
+  wire.outcome = []() -> Received { throw Scripted::PeerLost{1, "no progress for 1.0 s", 5}; };
+  const auto error = test::must_throw<TransportError>([&] { wire.send(0, kTag, kEight); });
+  expect_fields(error,
+                {ErrorKind::lost, 1, 1, "beta", "send", 5, 8, Seconds(1.5), Remedy::raise_timeout});
+  EXPECT_TRUE(
+      test::has(error.what(), "rank 1 (beta): given up by its peers while sending to rank"));
 }
 
 TEST_F(Shell, ALossOfNobodyInParticular) {
   wire.outcome = []() -> Received { throw Scripted::PeerLost{kAnyRank, "all left"}; };
   const auto error = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
-  EXPECT_EQ(error.peer(), kAnyRank);
+  expect_fields(error, {ErrorKind::lost, 1, kAnyRank, "", "receive", 0, room.size(), Seconds(1.5),
+                        Remedy::none});
   EXPECT_TRUE(test::has(error.what(), "lost a peer while receiving from any rank"));
-  EXPECT_TRUE(test::has(error.what(), ": all left. The output of each rank tells why it ended."));
+  EXPECT_TRUE(test::has(error.what(), ": all left; the output of each rank tells why it ended"));
 }
 
 TEST_F(Shell, AWrongSizeNamesBothSizes) {
   wire.outcome = []() -> Received { throw Scripted::WrongSize{0, 30'000}; };
-  EXPECT_STREQ(test::must_throw<WireError>([&] { wire.recv(kAnyRank, kTag, room); }).what(),
-               "rank 1 (beta): while receiving from any rank: rank 0 (alpha) sent 0.03 MiB where "
-               "at most 0.02 MiB were expected. All ranks must run the same version, model and "
-               "options.");
+  const auto error = test::must_throw<WireError>([&] { wire.recv(kAnyRank, kTag, room); });
+  expect_fields(error, {ErrorKind::wire, 1, 0, "alpha", "receive", 30'000, room.size(),
+                        std::nullopt, Remedy::match_options});
+  EXPECT_STREQ(error.what(),
+               "rank 1 (beta): wrong message size while receiving from any rank (rank 0 (alpha) "
+               "sent 0.03 MiB, at most 0.02 MiB expected); all ranks must run the same version, "
+               "model and options");
 }
 
 TEST_F(Shell, AnExactReceiveRefusesLess) {
   EXPECT_EQ(wire.recv(0, kTag, room).bytes, 8u);
   const auto error =
       test::must_throw<WireError>([&] { wire.wait(wire.post_recv(0, kTag, room, Fit::exact)); });
-  EXPECT_TRUE(test::has(error.what(), "rank 0 (alpha) sent 8 bytes where 0.02 MiB were expected"));
+  expect_fields(error, {ErrorKind::wire, 1, 0, "alpha", "receive", 8, room.size(), std::nullopt,
+                        Remedy::match_options});
 }
 
 TEST_F(Shell, EveryCallAfterAFailureRepeatsIt) {
@@ -147,7 +174,8 @@ TEST_F(Shell, APostThatFailsEndsTheLaneToo) {
   const Pending open = wire.post_recv(0, kTag, room);
   wire.on_post = [] { throw Scripted::PeerLost{2, "no route"}; };
   const auto error = test::must_throw<TransportError>([&] { wire.post_send(2, kTag, kEight); });
-  EXPECT_TRUE(test::has(error.what(), "lost rank 2 (gamma) while sending to rank 2 (gamma)"));
+  EXPECT_EQ(error.peer(), 2);
+  EXPECT_EQ(error.fields().operation, "send");
   EXPECT_EQ(wire.cancelled, 1) << "the open receive still holds memory";
   EXPECT_EQ(test::must_throw<TransportError>([&] { wire.wait(open); }).what(),
             std::string(error.what()));
@@ -196,7 +224,8 @@ TEST_F(Shell, RefusesNonsenseAsTimeout) {
     EXPECT_THROW(wire.set_timeout(Seconds(seconds)), ConfigError) << seconds;
   }
   EXPECT_STREQ(test::must_throw<ConfigError>([&] { wire.set_timeout(Seconds(-1)); }).what(),
-               "timeout -1 s: it must be more than 0 and at most 1000000 seconds, for example 60");
+               "timeout: out of range (-1 s); it must be more than 0 and at most 1000000 s, for "
+               "example 60 s");
   EXPECT_EQ(wire.timeout(), Seconds(60));
   wire.set_timeout(Transport::kLongestTimeout);
   EXPECT_EQ(wire.timeout(), Transport::kLongestTimeout);
@@ -227,8 +256,10 @@ TEST(Threads, AThrowingWorkerEndsTheGroup) {
       const auto lost = test::must_throw<TransportError>([&] { wire.recv(peer, kTag, room); });
       EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
       EXPECT_EQ(lost.peer(), 2);
-      EXPECT_TRUE(test::has(lost.what(), "lost rank 2 (this process) while receiving from rank"));
-      EXPECT_TRUE(test::has(lost.what(), ": disk full. The output of rank 2 tells why"));
+      EXPECT_EQ(lost.fields().rank, wire.rank());
+      EXPECT_EQ(lost.fields().host, "this process");
+      EXPECT_EQ(lost.fields().operation, "receive");
+      EXPECT_TRUE(test::has(lost.what(), ": disk full; the output of rank 2 tells why"));
       survivors += 1;
       throw lost;
     });

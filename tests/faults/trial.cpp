@@ -83,6 +83,7 @@ class Trial {
         margin_(margin),
         out_(scratch / "out"),
         temporary_(scratch / "tmp"),
+        events_(scratch / "events.jsonl"),
         outcome_{fault} {
     fs::create_directories(temporary_);
     fs::create_directories(out_);
@@ -116,6 +117,7 @@ class Trial {
                                "--save-every",   std::to_string(kSaveEvery),
                                "--timeout",      fmt::format("{}", timeout.count()),
                                "--join-timeout", fmt::format("{}", kJoinTimeout.count()),
+                               "--events",       events_.string(),
                                "--out",          out_.string()};
     return fault().transport == "mpi" ? launcher + train : train;
   }
@@ -217,12 +219,13 @@ class Trial {
       for (const auto& [rank, pid] : survivors()) scene.survivors.insert(rank);
     }
     const bool full = fault().kind == Kind::full;
-    scene.blamed = full ? ranks_without_room(run.merged()) : blamed_;
+    const std::vector<ErrorFields> errors = errors_in(events_);
+    scene.blamed = full ? ranks_without_room(errors) : blamed_;
     const int code = run.exit_code().value_or(-1);
     const std::string missing = full && scene.blamed.empty() ? "nobody says that the disk is full"
                                 : fault().transport == "mpi"
-                                    ? not_named_under_mpi(run.merged(), scene, code)
-                                    : not_named(run.err(), scene, code);
+                                    ? not_named_under_mpi(errors, run.merged(), scene, code)
+                                    : not_named(errors, run.err(), scene, code);
     outcome_.named = missing.empty();
     if (!outcome_.named) note_problem(missing);
   }
@@ -278,7 +281,7 @@ class Trial {
 
   std::string program_;
   Seconds margin_;
-  fs::path out_, temporary_;
+  fs::path out_, temporary_, events_;
   Outcome outcome_;
   Ranks ranks_;
   std::set<int> blamed_;  // whom survivors may name; of a full disk, whoever writes next

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <vector>
 
+#include "observe/events.h"
+
 namespace thinwire::faults {
 namespace {
 
@@ -19,21 +21,22 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-// The rank that a worker's error blames, if the line is one that names rank, host and operation.
+// Returns the rank that the launcher's line blames, if it names rank, host and operation. It quotes
+// the error of a worker.
 std::optional<int> blamed_by(const std::string& line, const std::string& host) {
   static const std::regex kForms[] = {
       std::regex(R"(lost rank (\d+) \(([^)]+)\) while (?:receiving|sending|waiting))"),
       std::regex(
           R"(no progress for [^:]* while (?:receiving from|sending to) rank (\d+) \(([^)]+))"),
       std::regex(R"(rank (\d+) \(([^)]+)\): given up by its peers while)"),
-      std::regex(R"(rank (\d+) \(([^)]+)\) cannot write its checkpoint)"),
+      std::regex(R"(rank (\d+) \(([^)]+)\):? cannot write its checkpoint)"),
   };
   for (const std::regex& form : kForms) {
     std::smatch match;
     if (std::regex_search(line, match, form) && match[2] == host) return std::stoi(match[1]);
   }
-  // Rank 0 alone writes it, and speaks of itself.
-  if (line.find("rank 0 cannot write ") != std::string::npos) return 0;
+  // Rank 0 alone writes the log and the summary.
+  if (line.find("rank 0: cannot write ") != std::string::npos) return 0;
   return std::nullopt;
 }
 
@@ -42,11 +45,27 @@ bool blames_one_of(const std::string& line, const Scene& scene) {
   return culprit && scene.blamed.contains(*culprit);
 }
 
-// The launcher puts [rank r] in front of the lines of all ranks but 0, and "  | " before those that
-// it quotes.
-bool spoken_by(const std::string& line, int rank) {
-  if (rank != 0) return line.starts_with(fmt::format("[rank {}] ", rank));
-  return !line.starts_with("[rank ") && !line.starts_with("  | ");
+bool blames_one_of(const ErrorFields& error, const Scene& scene) {
+  return scene.blamed.contains(error.peer) && error.host == scene.host && !error.operation.empty();
+}
+
+// Only these fields are looked at here.
+ErrorFields fields_of(const observe::Json& event) {
+  const auto rank = [&](const char* key) {
+    const auto found = event.find(key);
+    return found != event.end() && found->is_number_integer() ? found->get<int>() : -1;
+  };
+  const auto text = [&](const char* key) {
+    const auto found = event.find(key);
+    return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  ErrorFields fields;
+  fields.rank = rank("rank");
+  fields.peer = rank("peer");
+  fields.host = text("host");
+  fields.operation = text("operation");
+  if (text("remedy") == to_string(Remedy::free_disk_space)) fields.remedy = Remedy::free_disk_space;
+  return fields;
 }
 
 // Before a group is complete nobody can be lost to it. Who gave up is not to blame, nor who is
@@ -63,25 +82,31 @@ bool launcher_names_while_joining(const std::string& last, const Scene& scene) {
 
 }  // namespace
 
-std::set<int> ranks_without_room(std::string_view output) {
-  static const std::regex kForm(
-      R"(thinwire: rank (\d+) (?:\([^)]+\) )?cannot write .*No space left on device)");
+std::vector<ErrorFields> errors_in(const std::filesystem::path& events) {
+  std::vector<ErrorFields> out;
+  for (const observe::Json& event : observe::EventReader(events).read_new()) {
+    if (event["event"] == "error") out.push_back(fields_of(event));
+  }
+  return out;
+}
+
+std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors) {
   std::set<int> ranks;
-  for (const std::string& line : lines_of(output)) {
-    std::smatch match;
-    if (std::regex_search(line, match, kForm)) ranks.insert(std::stoi(match[1]));
+  for (const ErrorFields& error : errors) {
+    const bool own = error.peer == error.rank && error.operation == "save";
+    if (own && error.remedy == Remedy::free_disk_space) ranks.insert(error.rank);
   }
   return ranks;
 }
 
-std::string not_named(std::string_view err, const Scene& scene, int exit_code) {
-  std::vector<std::string> lines = lines_of(err);
+std::string not_named(const std::vector<ErrorFields>& errors, std::string_view err,
+                      const Scene& scene, int exit_code) {
+  const std::vector<std::string> lines = lines_of(err);
   if (lines.empty()) return "nobody says anything";
-  const std::string last = lines.back();  // the launcher's
-  lines.pop_back();
+  const std::string& last = lines.back();  // the launcher's
   for (const int rank : scene.survivors) {
-    const bool named = std::ranges::any_of(lines, [&](const std::string& line) {
-      return spoken_by(line, rank) && blames_one_of(line, scene);
+    const bool named = std::ranges::any_of(errors, [&](const ErrorFields& error) {
+      return error.rank == rank && blames_one_of(error, scene);
     });
     if (!named) {
       return fmt::format("rank {} does not name rank {}", rank, fmt::join(scene.blamed, " or "));
@@ -96,19 +121,22 @@ std::string not_named(std::string_view err, const Scene& scene, int exit_code) {
   return "";
 }
 
-std::string not_named_under_mpi(std::string_view output, const Scene& scene, int exit_code) {
+std::string not_named_under_mpi(const std::vector<ErrorFields>& errors, std::string_view output,
+                                const Scene& scene, int exit_code) {
   static const std::regex kMpirun(
       R"(process rank (\d+) with PID \d+ on node (\S+) exited on signal)");
   const auto lines = lines_of(output);
-  const bool named = std::ranges::any_of(lines, [&](const std::string& line) {
+  const bool by_mpirun = std::ranges::any_of(lines, [&](const std::string& line) {
     std::smatch match;
-    if (std::regex_search(line, match, kMpirun)) {
-      return match[2] == scene.host && scene.blamed.contains(std::stoi(match[1]));
-    }
-    const bool of_itself = line.find("given up by its peers") != std::string::npos;
-    return !of_itself && blames_one_of(line, scene);
+    return std::regex_search(line, match, kMpirun) && match[2] == scene.host &&
+           scene.blamed.contains(std::stoi(match[1]));
   });
-  if (!named) {
+  // A rank that its peers gave up blames itself, which tells nothing about a fault of another.
+  const bool by_rank = std::ranges::any_of(errors, [&](const ErrorFields& error) {
+    const bool given_up = error.peer == error.rank && error.operation != "save";
+    return !given_up && blames_one_of(error, scene);
+  });
+  if (!by_mpirun && !by_rank) {
     return fmt::format("nobody names rank {}, its host and the operation",
                        fmt::join(scene.blamed, " or "));
   }

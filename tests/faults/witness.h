@@ -1,11 +1,18 @@
 // What the workers and their launcher say about a fault, compared with what happened.
 #pragma once
 
+#include <filesystem>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "thinwire/error.h"
 
 namespace thinwire::faults {
+
+// Returns the fields of all errors in an event stream, in the order in which they were written.
+std::vector<ErrorFields> errors_in(const std::filesystem::path& events);
 
 // A disturbed run as it should be told about.
 struct Scene {
@@ -15,16 +22,18 @@ struct Scene {
   bool joining = false;
 };
 
-// The ranks that say of themselves that there was no room for what they had to write.
-std::set<int> ranks_without_room(std::string_view output);
+// Returns the ranks whose own error is that there was no room for a file.
+std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors);
 
-// Empty if, in what a run wrote to stderr, each survivor's own line names one of the blamed ranks
-// with its host and the operation, and the launcher's last line does so, too (while joining: rank
-// and host), and its exit code is 1; else what is missing.
-std::string not_named(std::string_view err, const Scene& scene, int exit_code);
+// Returns nothing if the error of each survivor has one of the blamed ranks, its host and the
+// operation in its fields, the launcher's last line on stderr names them, too (while joining: rank
+// and host), and the exit code is 1; else what is missing.
+std::string not_named(const std::vector<ErrorFields>& errors, std::string_view err,
+                      const Scene& scene, int exit_code);
 
-// mpirun ends the survivors of a death itself, so that one voice must do: that of a survivor as
-// above, or, of a death, mpirun's own with rank, host and signal.
-std::string not_named_under_mpi(std::string_view output, const Scene& scene, int exit_code);
+// The same under mpirun, which ends the survivors of a death itself: the error of one rank is
+// enough, or mpirun's own line with rank, host and signal.
+std::string not_named_under_mpi(const std::vector<ErrorFields>& errors, std::string_view output,
+                                const Scene& scene, int exit_code);
 
 }  // namespace thinwire::faults

@@ -64,8 +64,8 @@ std::unique_ptr<Dataset> read_files(std::vector<DataFile> files) {
 DataPair load_cifar10(const std::string& argument, std::uint64_t /*seed*/) {
   if (argument.empty()) {
     throw ConfigError(
-        "data 'cifar10' needs the directory of its files: cifar10:DIR "
-        "(`tools/get-data cifar10 DIR` gets them)");
+        "data 'cifar10': it needs the directory of its files, cifar10:DIR; "
+        "`tools/get-data cifar10 DIR` gets them");
   }
   const fs::path directory = find_batches(argument);
   const std::string advice = advice_for(argument);

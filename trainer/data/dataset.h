@@ -38,7 +38,7 @@ struct ExampleSlot {
   std::span<std::int64_t> labels;
 };
 
-// What an augmentation may depend on, so that it is the same whoever computes it, whenever.
+// An augmentation depends on these only, so that it is the same on every rank and in every run.
 struct Augmentation {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;

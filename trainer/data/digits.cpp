@@ -159,7 +159,7 @@ std::unique_ptr<Dataset> make_digits(std::uint64_t seed, std::uint64_t stream, s
 DataPair load_digits(const std::string& argument, std::uint64_t seed) {
   if (!argument.empty()) {
     throw ConfigError("data 'digits:" + argument +
-                      "': digits are made on the spot and take no argument; write 'digits'");
+                      "': digits are generated and take no argument; write 'digits'");
   }
   return {make_digits(seed, 0, kTrainExamples), make_digits(seed, 1, kTestExamples)};
 }

@@ -35,7 +35,7 @@ void DataFile::check_kind(std::uint64_t expected_bytes) const {
   packed += ".gz";
   if (fs::exists(packed, failure)) {
     throw ConfigError(
-        fmt::format("'{}' is missing, but '{}' is there: unpack it with `gunzip -k {}`",
+        fmt::format("'{}' is missing, but '{}' is there; unpack it with `gunzip -k {}`",
                     path_.string(), packed.string(), packed.string()));
   }
   if (expected_bytes == 0) refuse("is missing");

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kBorder = 4;
 
-// Where the window into the picture starts, and whether it is mirrored.
+// The start of the window into the picture, and whether it is mirrored.
 struct Window {
   std::int64_t top = 0, left = 0;
   bool mirrored = false;

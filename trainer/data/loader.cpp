@@ -28,10 +28,11 @@ void check(const Dataset& data, const LoaderOptions& options) {
     throw ConfigError(
         fmt::format("loader: there is no rank {} among {} workers", options.rank, options.workers));
   }
-  if (options.batch < 1) throw ConfigError("the batch must have at least 1 example per worker");
+  if (options.batch < 1)
+    throw ConfigError("loader: the batch is empty; at least 1 example per worker is needed");
   if (data.size() < 1 || data.size() > std::numeric_limits<std::uint32_t>::max()) {
-    throw ConfigError(
-        fmt::format("the data set has {} examples; 1 to 4294967295 are possible", data.size()));
+    throw ConfigError(fmt::format(
+        "loader: the data set has {} examples; 1 to 4294967295 are possible", data.size()));
   }
 }
 
@@ -96,8 +97,9 @@ class Loader::Reader {
     const bool moved = changed_.wait_for(lock, options_.patience,
                                          [&] { return filled_ > taken_ || failure_ != nullptr; });
     if (!moved) {
-      throw Error(fmt::format("no batch of data came within {} s: the reader is stuck in step {}",
-                              options_.patience.count(), options_.step + taken_));
+      throw Error(
+          fmt::format("loader: no batch of data came within {} s (the reader is stuck in step {})",
+                      options_.patience.count(), options_.step + taken_));
     }
     if (filled_ == taken_) std::rethrow_exception(failure_);
     return ring_[taken_++ % ring_.size()];
@@ -172,7 +174,7 @@ class Loader::Reader {
   const ExampleShape shape_;
   const LoaderOptions options_;
   const std::uint64_t steps_per_epoch_;
-  // Of whoever calls fill().
+  // These belong to the thread that calls fill().
   std::vector<std::uint32_t> order_;
   std::uint64_t order_epoch_;
 

@@ -56,8 +56,8 @@ std::unique_ptr<Dataset> read_part(const fs::path& directory, const char* part,
 DataPair load_mnist(const std::string& argument, std::uint64_t /*seed*/) {
   if (argument.empty()) {
     throw ConfigError(
-        "data 'mnist' needs the directory of its files: mnist:DIR "
-        "(`tools/get-data mnist DIR` gets them)");
+        "data 'mnist': it needs the directory of its files, mnist:DIR; "
+        "`tools/get-data mnist DIR` gets them");
   }
   return {read_part(argument, "train", 60'000), read_part(argument, "t10k", 10'000)};
 }

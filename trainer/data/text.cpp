@@ -132,13 +132,12 @@ DataPair load_text(const std::string& argument, std::uint64_t /*seed*/) {
   const bool by_word = argument.starts_with(kWordPrefix);
   const std::string path = by_word ? argument.substr(kWordPrefix.size()) : argument;
   if (path.empty()) {
-    throw ConfigError("data 'text' needs a file: text:FILE (by character) or text:word:FILE");
+    throw ConfigError("data 'text': it needs a file; text:FILE (by character) or text:word:FILE");
   }
   DataFile file(path, 0, "text:FILE and text:word:FILE take any plain text");
   if (file.size() == 0) file.refuse("is empty");
   if (file.size() > kMostBytes) {
-    file.refuse(
-        fmt::format("is too long: it has {} bytes, {} are allowed", file.size(), kMostBytes));
+    file.refuse(fmt::format("is too long ({} bytes; at most {})", file.size(), kMostBytes));
   }
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(file.size()));
   file.read(bytes);

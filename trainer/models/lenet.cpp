@@ -36,8 +36,9 @@ class LeNet final : public Network {
 std::shared_ptr<Network> make_lenet(const ExampleShape& shape) {
   require_images("lenet", shape);
   if (shape.height < 16 || shape.width < 16) {
-    throw ConfigError(fmt::format("model 'lenet' needs images of at least 16x16, these have {}x{}",
-                                  shape.height, shape.width));
+    throw ConfigError(
+        fmt::format("model 'lenet': the images are too small ({}x{}); at least 16x16 is needed",
+                    shape.height, shape.width));
   }
   return std::make_shared<LeNet>(shape);
 }

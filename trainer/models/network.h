@@ -12,7 +12,8 @@
 
 namespace thinwire::trainer {
 
-// What the random parts of a network (dropout) draw from in one step; set before each forward pass.
+// The random numbers of one step for the random parts of a network (dropout); set before each
+// forward pass.
 struct StepRandom {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;

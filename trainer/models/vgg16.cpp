@@ -47,8 +47,9 @@ class Vgg16 final : public Network {
 std::shared_ptr<Network> make_vgg16(const ExampleShape& shape) {
   require_images("vgg16", shape);
   if (shape.height < 32 || shape.width < 32) {
-    throw ConfigError(fmt::format("model 'vgg16' needs images of at least 32x32, these have {}x{}",
-                                  shape.height, shape.width));
+    throw ConfigError(
+        fmt::format("model 'vgg16': the images are too small ({}x{}); at least 32x32 is needed",
+                    shape.height, shape.width));
   }
   return std::make_shared<Vgg16>(shape);
 }

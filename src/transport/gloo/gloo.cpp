@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "transport/backends.h"
+#include "transport/farewell.h"
 #include "transport/gloo/gloo_group.h"
 #include "transport/ticket_pool.h"
 
@@ -255,8 +256,8 @@ class GlooTransport final : public Transport {
   TicketPool<Operation> operations_;
 };
 
-// Gloo writes to sockets whose other end may be gone; the default reaction of a process to that is
-// to die without a word. A program that handles the signal itself is left alone.
+// Gloo writes to sockets whose other end may be gone, which by default ends the process without a
+// message. A program that handles the signal itself is left alone.
 void survive_broken_pipes() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);
@@ -273,16 +274,10 @@ void run_gloo(const BackendOptions& options, const Worker& worker) {
     transport.set_timeout(options.timeout);
     worker(transport);
     if (const auto loss = group->leave(options.timeout)) {
-      throw TransportError(
-          TransportError::Kind::lost, loss->rank,
-          fmt::format(
-              "rank {} ({}): lost rank {} ({}) while waiting for its farewell: {}. All work "
-              "of this rank is done.",
-              options.rank, transport.host(options.rank), loss->rank, transport.host(loss->rank),
-              loss->reason));
+      throw lost_at_farewell(transport, loss->rank, options.timeout, loss->reason);
     }
   } catch (const TransportError& error) {
-    // The others are to hear whom this rank lost, not that it ended for that.
+    // The others receive the name of the rank that this one lost, not its own.
     const bool alone = error.peer() < 0 || error.peer() == options.rank;
     group->fail(alone ? options.rank : error.peer(),
                 fmt::format("{} failed with \"{}\"",

@@ -13,7 +13,7 @@
 namespace thinwire::transport {
 namespace {
 
-// No message of a transport has it: its length would be 2^31 - 1.
+// No message of a transport uses this slot: its length would be 2^31 - 1.
 constexpr std::uint64_t kProofSlot = ~std::uint64_t{0};
 
 }  // namespace
@@ -61,17 +61,23 @@ void GlooGroup::connect(const JoinOptions& options, const std::string& address) 
                            hosts_[static_cast<std::size_t>(loss->rank)], loss->reason)
              : std::string(error.what());
     give_up(
-        loss ? loss->rank : -1,
-        fmt::format("rank {} ({}), listening on {}, cannot connect to all other workers: {}. "
-                    "Workers connect to each other on TCP ports of the system's choice: open "
-                    "them in the firewall, or name the right network with --interface.",
+        loss ? loss->rank : kAnyRank, Remedy::choose_interface,
+        fmt::format("rank {} ({}): cannot connect to all other workers from {} ({}); workers "
+                    "connect to each other on TCP ports that the system chooses: open them in "
+                    "the firewall, or use another network",
                     options.rank, hosts_[static_cast<std::size_t>(options.rank)], address, reason));
   }
 }
 
-void GlooGroup::give_up(int peer, const std::string& reason) {
+void GlooGroup::give_up(int peer, Remedy remedy, const std::string& reason) {
   membership_->fail(rank_, reason);
-  throw TransportError(TransportError::Kind::join, peer, reason);
+  ErrorFields fields;
+  fields.rank = rank_;
+  fields.peer = peer;
+  if (peer != kAnyRank) fields.host = hosts_[static_cast<std::size_t>(peer)];
+  fields.operation = "join";
+  fields.remedy = remedy;
+  throw TransportError(TransportError::Kind::join, reason, std::move(fields));
 }
 
 void GlooGroup::prove_to_all(const JoinOptions& options) {
@@ -103,15 +109,17 @@ void GlooGroup::prove_to_all(const JoinOptions& options) {
     const auto theirs = rendezvous::take_array<base::Digest>(reader);
     if (peer == options.rank) continue;
     if (base::equal_digests(theirs, proof(peer, options.rank, nonce, nonce_of(peer)))) continue;
-    give_up(peer, fmt::format("whoever holds the connection of rank {} ({}) to rank {} ({}) does "
-                              "not know the job token: another program took the port while the "
-                              "workers joined. Start the job again, and see docs/security.md.",
-                              options.rank, hosts_[static_cast<std::size_t>(options.rank)], peer,
-                              hosts_[static_cast<std::size_t>(peer)]));
+    give_up(
+        peer, Remedy::none,
+        fmt::format("rank {} ({}): the other end of the connection to rank {} ({}) does not know "
+                    "the job token; another program took the port while the workers joined: "
+                    "start the job again, and see docs/security.md",
+                    options.rank, hosts_[static_cast<std::size_t>(options.rank)], peer,
+                    hosts_[static_cast<std::size_t>(peer)]));
   }
 }
 
-// The part of `mine` that has a peer's number goes there, its answer to the same part of `theirs`.
+// Sends part p of `mine` to rank p, and receives its answer into part p of `theirs`.
 void GlooGroup::swap_with_all(Payload& mine, Payload& theirs, rendezvous::Deadline deadline) {
   const std::size_t part = mine.size() / hosts_.size();
   const auto out = buffer(mine.data(), mine.size()), in = buffer(theirs.data(), theirs.size());
@@ -141,9 +149,10 @@ void GlooGroup::swap_with_all(Payload& mine, Payload& theirs, rendezvous::Deadli
   const int suspect = silent.empty() ? peers_.front() : *silent.begin();
   const rendezvous::LostRank loss = outcome == Outcome::broken
                                         ? culprit_of_break(suspect)
-                                        : rendezvous::LostRank{suspect, "nothing comes from it"};
-  give_up(loss.rank,
-          fmt::format("rank {} ({}) does not prove that it knows the job token: {}", loss.rank,
+                                        : rendezvous::LostRank{suspect, "it sends nothing"};
+  give_up(loss.rank, Remedy::none,
+          fmt::format("rank {} ({}): rank {} ({}) does not prove that it knows the job token: {}",
+                      rank_, hosts_[static_cast<std::size_t>(rank_)], loss.rank,
                       hosts_[static_cast<std::size_t>(loss.rank)], loss.reason));
 }
 
@@ -165,7 +174,7 @@ void GlooGroup::abort_waits() {
   }
 }
 
-// Who waits for a letter from anybody is not held up by anyone.
+// A rank that waits for a message from any rank is not held up by a certain one.
 int GlooGroup::longest_awaited() const {
   const std::lock_guard lock(mutex_);
   const auto wait = std::ranges::find_if(waits_, [](const Wait& w) { return w.peer != kAnyRank; });
@@ -173,7 +182,7 @@ int GlooGroup::longest_awaited() const {
 }
 
 rendezvous::LostRank GlooGroup::culprit_of_break(int peer) {
-  // Most connections break because a rank died, or lost its patience: the news is on its way.
+  // Most connections break because a rank died or gave up: the server is about to announce it.
   constexpr Seconds kNewsTravel{0.3};
   if (const auto loss = membership_->wait_for_loss(rendezvous::deadline_in(kNewsTravel)))
     return *loss;

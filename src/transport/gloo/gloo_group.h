@@ -60,7 +60,7 @@ class GlooGroup {
     }
   }
 
-  // Who is to blame for a wait that broke, and for one that was late.
+  // These return the rank to blame for a wait that broke, and for one that was late.
   rendezvous::LostRank culprit_of_break(int peer);
   rendezvous::LostRank culprit_of_delay(int peer, Seconds timeout);
   bool has_left(int peer) const { return membership_->has_left(peer); }
@@ -73,7 +73,7 @@ class GlooGroup {
   void connect(const JoinOptions& options, const std::string& address);
   void prove_to_all(const JoinOptions& options);
   void swap_with_all(Payload& mine, Payload& theirs, rendezvous::Deadline deadline);
-  [[noreturn]] void give_up(int peer, const std::string& reason);
+  [[noreturn]] void give_up(int peer, Remedy remedy, const std::string& reason);
   void begin_wait(Buffer& buffer, int peer);
   void end_wait(Buffer& buffer);
   void abort_waits();

@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "transport/backends.h"
+#include "transport/farewell.h"
 #include "transport/mpi/mpi_transport.h"
 
 namespace thinwire::transport {
@@ -42,7 +43,7 @@ extern "C" void finalize_mpi(int exit_code, void*) {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (exit_code == 0 && !condition.failed && finalized == 0) {
-    // A rank may be stopped on its way here. Nobody is left to hear which one.
+    // A rank may be stopped on its way here. No rank is left that could report which one.
     std::thread([] {
       std::this_thread::sleep_for(condition.patience.load() + kToFinalize);
       _exit(EXIT_FAILURE);
@@ -55,10 +56,18 @@ extern "C" void finalize_mpi(int exit_code, void*) {
   if (condition.failed) std::this_thread::sleep_for(kLastWords);
 }
 
+ErrorFields joining_needs(Remedy remedy) {
+  ErrorFields fields;
+  fields.operation = "join";
+  fields.remedy = remedy;
+  return fields;
+}
+
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
-  throw TransportError(TransportError::Kind::join, kAnyRank,
-                       fmt::format("{}: {}", call, mpi_text(code)));
+  throw TransportError(TransportError::Kind::join,
+                       fmt::format("transport mpi: {} failed ({})", call, mpi_text(code)),
+                       joining_needs(Remedy::none));
 }
 
 // "Open MPI v4.1.4"
@@ -77,8 +86,8 @@ void initialise() {
   const bool failed = condition.failed || condition.health.stuck;
   if (finalized != 0 || failed) {
     throw TransportError(TransportError::Kind::join, kAnyRank,
-                         fmt::format("{}; MPI cannot be started again in a process. Start the job "
-                                     "again.",
+                         fmt::format("transport mpi: {}; MPI cannot be started again in a process: "
+                                     "start the job again",
                                      failed ? "an earlier run over MPI failed in this process"
                                             : "MPI was finalized in this process"));
   }
@@ -90,39 +99,43 @@ void initialise() {
   check(MPI_Query_thread(&threads), "MPI_Query_thread");
   if (threads < MPI_THREAD_MULTIPLE) {
     throw ConfigError(
-        fmt::format("transport mpi needs MPI_THREAD_MULTIPLE, which {} does not give "
-                    "here. Use a build with thread support, or --transport gloo.",
-                    library()));
+        fmt::format("transport mpi: {} does not give MPI_THREAD_MULTIPLE here; use a build with "
+                    "thread support",
+                    library()),
+        joining_needs(Remedy::choose_transport));
   }
   int* highest_tag = nullptr;
   check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest_tag, &found), "MPI_Comm_get_attr");
   if (found == 0 || *highest_tag < kHighestMpiTag) {
     throw ConfigError(
-        fmt::format("transport mpi needs tags up to {}, which {} does not offer. Use "
-                    "--transport gloo.",
-                    kHighestMpiTag, library()));
+        fmt::format("transport mpi: {} does not offer the tags that it needs (up to {})", library(),
+                    kHighestMpiTag),
+        joining_needs(Remedy::choose_transport));
   }
 }
 
 void require_agreement(const JoinOptions& options, int rank, int size) {
   if (size == 1 && options.size > 1) {
     throw ConfigError(fmt::format(
-        "transport mpi with {0} workers needs an MPI launcher, but this process is alone. Start it "
-        "with `mpirun -n {0} ...` or `srun -n {0} ...`. If that was done, the launcher belongs to "
-        "another MPI than {1}, with which thinwire was built.",
+        "transport mpi: {0} workers need an MPI launcher, but this process is alone; start it with "
+        "`mpirun -n {0} ...` or `srun -n {0} ...`. If that was done, the launcher belongs to "
+        "another MPI than {1}, with which thinwire was built",
         options.size, library()));
   }
   if (size != options.size) {
-    throw TransportError(TransportError::Kind::join, kAnyRank,
-                         fmt::format("the MPI launcher started {} processes, but --workers says "
-                                     "{}. Start as many as there are workers.",
-                                     size, options.size));
+    throw TransportError(TransportError::Kind::join,
+                         fmt::format("transport mpi: the MPI launcher started {} processes, but {} "
+                                     "workers were asked for; start as many as there are workers",
+                                     size, options.size),
+                         joining_needs(Remedy::let_launcher_number));
   }
   if (rank != options.rank) {
-    throw TransportError(TransportError::Kind::join, kAnyRank,
-                         fmt::format("MPI made this process rank {}, but --rank says {}. Leave out "
-                                     "--rank: the MPI launcher numbers the processes.",
-                                     rank, options.rank));
+    throw TransportError(
+        TransportError::Kind::join,
+        fmt::format("transport mpi: MPI made this process rank {}, but rank {} was "
+                    "asked for; the MPI launcher numbers the processes",
+                    rank, options.rank),
+        joining_needs(Remedy::let_launcher_number));
   }
 }
 
@@ -184,12 +197,8 @@ void bid_farewell(Transport& wire, Seconds patience) {
   const int missing =
       wire.rank() == 0 ? hear_from_all(wire, patience) : hear_from_rank_0(wire, patience);
   if (missing == kAnyRank) return;
-  throw TransportError(
-      TransportError::Kind::lost, missing,
-      fmt::format("rank {} ({}): lost rank {} ({}) while waiting for its farewell: no sign of it "
-                  "for {:.1f} s. All work of this rank is done.",
-                  wire.rank(), wire.host(wire.rank()), missing, wire.host(missing),
-                  patience.count()));
+  throw lost_at_farewell(wire, missing, patience,
+                         fmt::format("no sign of it for {:.1f} s", patience.count()));
 }
 
 }  // namespace
@@ -204,7 +213,7 @@ void run_mpi(const BackendOptions& options, const Worker& worker) {
   condition.health.silent = kAnyRank;
   try {
     const std::string what = fmt::format("rank {} of {}: joining", rank, size);
-    const Collective joining{what, TransportError::Kind::join, options.join_timeout};
+    const Collective joining{what, TransportError::Kind::join, options.join_timeout, rank, "join"};
     const MPI_Comm comm = duplicate(MPI_COMM_WORLD, joining, condition.health.stuck);
     const std::vector<std::string> hosts = gather_hosts(comm, size, joining);
     MpiTransport transport(comm, rank, hosts, condition.health);

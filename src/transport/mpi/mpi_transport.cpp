@@ -22,7 +22,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;
-// How long a failed lane waits for transfers that are under way and cannot be taken back.
+// A failed lane waits this long for transfers that are under way and cannot be taken back.
 constexpr Seconds kGrace{0.5};
 constexpr std::string_view kStuck = "an earlier failure left a transfer that MPI cannot take back";
 
@@ -53,7 +53,13 @@ void Collective::check(int code) const {
 }
 
 void Collective::fail(std::string_view reason) const {
-  throw TransportError(kind, kAnyRank, fmt::format("{}: {}", what, reason));
+  ErrorFields fields;
+  fields.rank = rank;
+  fields.operation = operation;
+  fields.seconds = timeout;
+  fields.remedy =
+      kind == TransportError::Kind::join ? Remedy::raise_join_timeout : Remedy::raise_timeout;
+  throw TransportError(kind, fmt::format("{}: {}", what, reason), std::move(fields));
 }
 
 void finish(MPI_Request& request, const Collective& collective, std::atomic<bool>& stuck,
@@ -68,7 +74,7 @@ void finish(MPI_Request& request, const Collective& collective, std::atomic<bool
     if (runtime.now() >= deadline) {
       stuck = true;
       collective.fail(
-          fmt::format("not all ranks came within {:.1f} s. The output of the others tells why.",
+          fmt::format("not all ranks came within {:.1f} s; the output of the others tells why",
                       collective.timeout.count()));
     }
     if (meanwhile) meanwhile();
@@ -188,7 +194,7 @@ void MpiTransport::inherit(Operation& operation, const Operation& older) {
   operation.matched = older.matched;
 }
 
-// True if a piece came.
+// Returns whether a piece arrived.
 bool MpiTransport::match(Operation& operation) {
   bool moved = false;
   while (operation.state == State::matching) {
@@ -285,8 +291,9 @@ Received MpiTransport::do_wait(const Pending& pending, Seconds timeout) {
 
 std::unique_ptr<Transport> MpiTransport::do_lane() {
   const std::string what = fmt::format("rank {} ({}): opening a lane", rank(), host(rank()));
-  const MPI_Comm comm = duplicate(line_->comm, {what, TransportError::Kind::deadline, timeout()},
-                                  health_.stuck, [this] { match_all(); });
+  const MPI_Comm comm =
+      duplicate(line_->comm, {what, TransportError::Kind::deadline, timeout(), rank()},
+                health_.stuck, [this] { match_all(); });
   return std::unique_ptr<Transport>(new MpiTransport(*this, std::make_shared<Line>(comm, health_)));
 }
 

@@ -17,9 +17,9 @@ namespace thinwire::transport {
 // "MPI_ERR_TRUNCATE: message truncated", as the library itself words a return code.
 std::string mpi_text(int code);
 
-// From spinning over yielding to short sleeps. MPI makes progress only while it is called, but
-// more ranks than cores is a common case, and a rank that spins takes the core from the peer it
-// waits for.
+// Waits by spinning first, then yielding, then short sleeps. MPI makes progress only while it is
+// called, but more ranks than cores is a common case, and a rank that spins takes the core from the
+// peer it waits for.
 class Backoff {
  public:
   void reset() noexcept { turn_ = 0; }
@@ -29,11 +29,13 @@ class Backoff {
   unsigned turn_ = 0;
 };
 
-// A call that all ranks make, and what to say if they do not.
+// A call that all ranks make, and the facts for the error if they do not.
 struct Collective {
   std::string_view what;  // "rank 1 (hostname): opening a lane"
   TransportError::Kind kind = TransportError::Kind::deadline;
   Seconds timeout{0};
+  int rank = kAnyRank;                  // this one
+  std::string_view operation = "lane";  // as in ErrorFields
 
   void check(int code) const;  // throws unless it is MPI_SUCCESS
   [[noreturn]] void fail(std::string_view reason) const;
@@ -50,7 +52,7 @@ MPI_Comm duplicate(MPI_Comm parent, const Collective& collective, std::atomic<bo
 // Tags are below 2 * kTagLimit (transport.cpp); MPI itself promises only 15 bits.
 inline constexpr int kHighestMpiTag = static_cast<int>(2 * kTagLimit) - 1;
 
-// What the lanes of a process have to tell each other.
+// The state that the lanes of a process share.
 struct MpiHealth {
   // A lane cannot get memory back from MPI; then no lane calls MPI again, for any call might write
   // to that memory.

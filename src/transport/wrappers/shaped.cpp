@@ -155,7 +155,7 @@ class Shaped final : public Transport {
   void check_due(const Envelope& envelope) const {
     const double ahead = envelope.due - runtime().now().count();
     if (std::isfinite(ahead) && Seconds(ahead) < kLongestWay) return;
-    throw WireError(fmt::format("a message that is due in {} s", ahead));
+    throw WireError(fmt::format("due time: too far ahead ({} s)", ahead));
   }
 
   void read_envelope(Operation& operation) {
@@ -249,12 +249,20 @@ void require_one_machine(Transport& wire) {
     wire.exchange(peer, out, peer, std::as_writable_bytes(std::span(&theirs, 1)), Tag{0});
     if (theirs != mine) stranger = peer;
   }
-  // Only now, so that no rank is left waiting for one that has thrown.
+  // The error is thrown only now, so that no rank waits for one that has thrown.
   if (stranger == wire.rank()) return;
-  throw ConfigError(fmt::format(
-      "--network imitates a network between workers of one machine, but rank {} runs on {} and "
-      "rank {} on {}. Leave it out: between machines the real network is used.",
-      wire.rank(), wire.host(wire.rank()), stranger, wire.host(stranger)));
+  ErrorFields fields;
+  fields.rank = wire.rank();
+  fields.peer = stranger;
+  fields.host = wire.host(stranger);
+  fields.operation = "join";
+  fields.remedy = Remedy::drop_network;
+  throw ConfigError(
+      fmt::format(
+          "imitated network: all workers must run on one machine (rank {} runs on {}, rank {} "
+          "on {}); between machines the real network is used",
+          wire.rank(), wire.host(wire.rank()), stranger, wire.host(stranger)),
+      std::move(fields));
 }
 
 }  // namespace

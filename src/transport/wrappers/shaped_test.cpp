@@ -332,7 +332,10 @@ TEST(Shaped, AnAbsurdDueTimeIsRefusedByName) {
       Payload room(kBytes);
       const auto refusal = test::must_throw<WireError>([&] { wire->recv(0, kTag, room); });
       EXPECT_TRUE(
-          test::has(refusal.what(), "rank 1: rank 0 (this process) sent what cannot be used"));
+          test::has(refusal.what(), "rank 1: rank 0 (this process) sent an unreadable message"));
+      EXPECT_EQ(refusal.fields().rank, 1);
+      EXPECT_EQ(refusal.fields().peer, 0);
+      EXPECT_EQ(refusal.fields().host, "this process");
       EXPECT_EQ(clock.time.count(), 0);
     });
   }
