@@ -5,7 +5,7 @@ set(THINWIRE_SANITIZE "" CACHE STRING "Sanitizers, such as address,undefined or 
 
 add_library(thinwire_warnings INTERFACE)
 target_compile_options(thinwire_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Wnon-virtual-dtor
+  -Wall -Wextra -Wpedantic -Wconversion $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${THINWIRE_WERROR}>:-Werror>)
 # GCC 12 finds overlaps in std::string's operator+ that are not there (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -36,7 +36,7 @@ struct Prediction {
   // What the busiest link needs for its bytes, if they are all that happens.
   Seconds wire_bound{0};
   double blocks_per_worker = 0;  // into which an exchange is divided; 0: it is not
-  double scale = 1;  // the payload was simulated so many times smaller
+  double scale = 1;              // the payload was simulated so many times smaller
   std::vector<Metric> metrics;
   std::vector<std::string> notes;  // what the strategy warns of, and where the part falls short
 };

@@ -104,9 +104,7 @@ SparseState SurvivorRank::accumulated() const {
   return state;
 }
 
-Payload SurvivorRank::state() const {
-  return driver_.save();
-}
+Payload SurvivorRank::state() const { return driver_.save(); }
 
 std::uint64_t SurvivorRank::operations() const {
   return wire_.traffic().messages_sent + wire_.traffic().messages_received;

@@ -264,8 +264,8 @@ class Run {
     auto own = pack({{"statistics", std::as_bytes(model_.statistics())},
                      {"counters", raw(counters)},
                      {"strategy", strategy}});
-    const auto model = pack(
-        {{"params", std::as_bytes(model_.params())}, {"velocity", std::as_bytes(velocity())}});
+    const auto model =
+        pack({{"params", std::as_bytes(model_.params())}, {"velocity", std::as_bytes(velocity())}});
     if (!is_synchronous()) own.insert(own.end(), model.begin(), model.end());
     store_.save(wire_, step, own, model, options_.keep);
     if (wire_.rank() == 0) observer_.saved(step);

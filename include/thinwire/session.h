@@ -23,8 +23,8 @@ struct SessionOptions {
   std::string strategy = "dense";  // a spec; ignored if make_strategy is set
   // Makes the strategy, for strategies outside of this library; called once per bucket.
   std::function<std::unique_ptr<Strategy>()> make_strategy;
-  // Gradients are exchanged in this many ranges of whole tensors, of about equal length, or fewer if
-  // there are fewer tensors. Each has a strategy state of its own. Model strategies have one.
+  // Gradients are exchanged in this many ranges of whole tensors, of about equal length, or fewer
+  // if there are fewer tensors. Each has a strategy state of its own. Model strategies have one.
   std::size_t buckets = 1;
   std::uint64_t check_every = 0;  // steps between comparisons of the replicas; 0: never
   NonFinite nonfinite = NonFinite::skip;
@@ -83,8 +83,8 @@ class TW_EXPORT Session {
   void wait(Ticket ticket);
   Update wait_all(ModelView model);
 
-  // Applies an update to model.params by SGD with this session's share of momentum and weight decay.
-  // A caller with an optimizer of its own does that instead, with optimizer_share().
+  // Applies an update to model.params by SGD with this session's share of momentum and weight
+  // decay. A caller with an optimizer of its own does that instead, with optimizer_share().
   void apply(ModelView model, const Update& update, float learning_rate);
 
   // Ends the step, after it was applied or skipped. Model strategies may move model.params.

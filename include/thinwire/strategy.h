@@ -51,7 +51,7 @@ struct Metric {
   std::string name;
   double amount = 0;
   double of = 1;
-  std::string group = {};  // for a metric per tensor: the name that all of them share
+  std::string group = {};     // for a metric per tensor: the name that all of them share
   bool is_computing = false;  // seconds of computing, which a part of a model takes fewer of
 
   double value() const noexcept { return of == 0 ? 0 : amount / of; }
@@ -69,9 +69,9 @@ struct CostProfile {
   bool quantizes_later = false;
   double quantized_messages = 0;  // then: blocks of quantized messages received
   double blocks = 0;              // of one exchange, divided among the workers, each as a whole
-  double exchanges = 0;           // models that this rank sent, or rounds of averaging it took part in
-  bool by_message = false;        // exchanges counts messages; all others are of fixed size
-  double server_seconds = 0;      // computing of a server on this rank, of all steps
+  double exchanges = 0;       // models that this rank sent, or rounds of averaging it took part in
+  bool by_message = false;    // exchanges counts messages; all others are of fixed size
+  double server_seconds = 0;  // computing of a server on this rank, of all steps
 };
 
 // What every call of a strategy may use. The Session owns all of it; the transport is for the
@@ -80,7 +80,7 @@ struct StrategyContext {
   Transport& wire;
   const Layout& layout;  // of the tensors that this strategy object works on
   const RunOptions& run;
-  Stats& stats;          // strategies add to codec and wait; the Session does the rest
+  Stats& stats;  // strategies add to codec and wait; the Session does the rest
   const LogSink& log;
   int first_worker = 0;  // ranks below it have no gradient of their own: they only serve
 
@@ -102,7 +102,7 @@ struct GradientStep : StrategyContext {
 // sparse: all elements are 0 but those at `indices`, so that an optimizer without momentum and
 // weight decay need not look at the others.
 struct Update {
-  bool skip = false;    // a gradient anywhere was not finite: the step must not be applied
+  bool skip = false;  // a gradient anywhere was not finite: the step must not be applied
   bool sparse = false;
   std::span<const std::uint32_t> indices;  // each once; valid until the next exchange
 
@@ -133,8 +133,8 @@ class TW_EXPORT Strategy {
   // Returns what a planner must know; may be called at any time.
   virtual CostProfile cost_profile() const { return {}; }
 
-  // A checkpoint's part besides the model: save appends it to `out`; load gives it, before begin, to
-  // a fresh strategy of the same spec, rank and layout. load throws WireError on foreign bytes.
+  // A checkpoint's part besides the model: save appends it to `out`; load gives it, before begin,
+  // to a fresh strategy of the same spec, rank and layout. load throws WireError on foreign bytes.
   virtual void save(Payload& out) const;
   virtual void load(Bytes in);
 };
@@ -170,8 +170,8 @@ class TW_EXPORT ModelStrategy : public Strategy {
   // run, and may differ between ranks if the strategy is asynchronous.
   virtual void begin(const StrategyContext& context, Floats params, std::uint64_t step) = 0;
 
-  // Returns for how many first steps gradients are averaged as `dense` does: models that have hardly
-  // learned do not average well.
+  // Returns for how many first steps gradients are averaged as `dense` does: models that have
+  // hardly learned do not average well.
   virtual std::uint64_t dense_steps(const RunOptions& run) const;
 
   // Called after every step of this worker, before the next one begins. May move step.params.
@@ -204,8 +204,8 @@ struct StrategyInfo {
 // Returns the strategies of this build. May be called from any thread, as the next two.
 TW_EXPORT std::span<const StrategyInfo> strategies();
 
-// Returns the keys that a spec of this strategy may have, with their defaults. Throws ConfigError if
-// the name is unknown.
+// Returns the keys that a spec of this strategy may have, with their defaults. Throws ConfigError
+// if the name is unknown.
 TW_EXPORT std::vector<SpecKey> strategy_keys(std::string_view name);
 
 // Returns the strategy of a spec such as "dense" or "gtopk:density=0.001": a GradientStrategy or a

@@ -20,8 +20,9 @@ std::vector<Bucket> split_layout(const Layout& layout, std::size_t count) {
           tensor.name, tensor.offset, end));
     }
     // A bucket begins where its even share of the elements does.
-    const bool due = out.empty() || (out.size() < count && end * count >= out.size() * layout.numel &&
-                                     end > out.back().begin);
+    const bool due =
+        out.empty() ||
+        (out.size() < count && end * count >= out.size() * layout.numel && end > out.back().begin);
     if (due) out.push_back({end, {}});
     TensorSlot inside = tensor;
     inside.offset = tensor.offset - out.back().begin;
@@ -30,8 +31,8 @@ std::vector<Bucket> split_layout(const Layout& layout, std::size_t count) {
     end += tensor.numel();
   }
   if (end != layout.numel) {
-    throw ConfigError(fmt::format("session: the tensors have {} elements, the layout {}", end,
-                                  layout.numel));
+    throw ConfigError(
+        fmt::format("session: the tensors have {} elements, the layout {}", end, layout.numel));
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Exchanges the buckets of a gradient in the order in which they are submitted: in the background if
-// there are several, so that backward goes on meanwhile.
+// Exchanges the buckets of a gradient in the order in which they are submitted: in the background
+// if there are several, so that backward goes on meanwhile.
 #pragma once
 
 #include <memory>
@@ -56,8 +56,8 @@ class Session::Exchanges {
   // With several buckets, the stream and the task of their exchanges: the session's own transport
   // stays with the training thread.
   std::unique_ptr<Transport> lane_;
-  std::vector<std::unique_ptr<Part>> parts_;  // at stable addresses
-  std::vector<std::uint32_t> indices_;        // of the update of the whole model
+  std::vector<std::unique_ptr<Part>> parts_;             // at stable addresses
+  std::vector<std::uint32_t> indices_;                   // of the update of the whole model
   std::unique_ptr<transport::BackgroundWorker> worker_;  // last: its jobs use the members above
 };
 

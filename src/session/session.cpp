@@ -44,8 +44,7 @@ std::unique_ptr<Strategy> make(const SessionOptions& options) {
 Session::Session(Transport& wire, const SessionOptions& options)
     : Session(wire, options, make(options)) {}
 
-Session::Session(Transport& wire, const SessionOptions& options,
-                 std::unique_ptr<Strategy> strategy)
+Session::Session(Transport& wire, const SessionOptions& options, std::unique_ptr<Strategy> strategy)
     : wire_(wire), options_(options), share_(options.run.sgd) {
   strategies_.push_back(std::move(strategy));
   model_strategy_ = dynamic_cast<ModelStrategy*>(strategies_[0].get());
@@ -174,8 +173,8 @@ Update Session::wait_all(ModelView model) {
   return finish_exchange(update);
 }
 
-// A single worker and model strategies apply their own gradients; of the latter, the first steps may
-// be dense. Only a dense step is skipped by all ranks together.
+// A single worker and model strategies apply their own gradients; of the latter, the first steps
+// may be dense. Only a dense step is skipped by all ranks together.
 Update Session::keep_gradients(const ModelView& model) {
   bool finite = true;
   if (!alone() && step_ < dense_steps_) {
@@ -199,7 +198,8 @@ Update Session::finish_exchange(Update update) {
   if (options_.nonfinite == NonFinite::stop) throw Error(text);
   if (++skipped_in_a_row_ == kMostSkippedInARow) {
     throw Error(fmt::format(
-        "session: the gradients of {} steps in a row, up to step {}, are not finite on rank {}: the "
+        "session: the gradients of {} steps in a row, up to step {}, are not finite on rank {}: "
+        "the "
         "model itself is lost; start again with a smaller learning rate or a warm-up, or from an "
         "earlier checkpoint",
         kMostSkippedInARow, step_, wire_.rank()));
@@ -293,8 +293,8 @@ void Session::load(Bytes in) {
   const auto count = reader.get<std::uint64_t>();
   const std::uint64_t most = alone() ? 0 : model_strategy_ != nullptr ? 1 : options_.buckets;
   if (count > most) {
-    throw WireError(fmt::format("session: the state has {} buckets, this session at most {}", count,
-                                most));
+    throw WireError(
+        fmt::format("session: the state has {} buckets, this session at most {}", count, most));
   }
   loaded_.clear();
   for (std::uint64_t i = 0; i < count; ++i) {

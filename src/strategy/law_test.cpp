@@ -139,9 +139,7 @@ std::vector<std::string> words() {
 
 class EachStrategy : public testing::TestWithParam<std::string> {
  protected:
-  SyncMode sync_mode() const {
-    return sync_mode_of(*make_strategy(GetParam()));
-  }
+  SyncMode sync_mode() const { return sync_mode_of(*make_strategy(GetParam())); }
 };
 
 // The laws hold however the gradient is divided.

@@ -64,7 +64,9 @@ class StrategyDriver {
   void load(Bytes state) { strategy_->load(state); }
 
   std::uint64_t step() const noexcept { return step_; }
-  std::uint64_t global_samples() const { return models_ == nullptr ? 0 : models_->global_samples(); }
+  std::uint64_t global_samples() const {
+    return models_ == nullptr ? 0 : models_->global_samples();
+  }
   const Stats& stats() const noexcept { return stats_; }
   std::vector<Metric> metrics() const { return strategy_->metrics(); }
   Transport& wire() noexcept { return wire_; }

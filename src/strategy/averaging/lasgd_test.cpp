@@ -261,7 +261,8 @@ TEST(LaSgdThreads, AWorkerThatFailsEndsTheRunSoon) {
   const Seconds start = system_runtime().now();
   EXPECT_THROW(test::play(run,
                           [](test::StrategyDriver& driver, MutFloats) {
- if (driver.wire().rank() == 1 && driver.step() == 21) throw Error("planned");
+                            if (driver.wire().rank() == 1 && driver.step() == 21)
+                              throw Error("planned");
                           }),
                Error);
   EXPECT_LT((system_runtime().now() - start).count(), 20);

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "testing/strategy_driver.h"
 #include "base/random.h"
+#include "testing/strategy_driver.h"
 #include "thinwire/collective.h"
 #include "thinwire/launch.h"
 #include "thinwire/strategy.h"

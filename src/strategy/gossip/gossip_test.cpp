@@ -321,7 +321,7 @@ TEST(GossipFailure, EndsTheRunSoon) {
       const Seconds start = system_runtime().now();
       try {
         test::play(run, [](test::StrategyDriver& driver, MutFloats) {
- if (driver.wire().rank() == 1 && driver.step() == 21) throw Error("planned");
+          if (driver.wire().rank() == 1 && driver.step() == 21) throw Error("planned");
         });
         ADD_FAILURE() << "went on";
       } catch (const Error& error) {

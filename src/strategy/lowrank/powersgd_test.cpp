@@ -10,9 +10,9 @@
 
 #include "strategy/common/state.h"
 #include "strategy/lowrank/low_rank.h"
-#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/ranks.h"
+#include "testing/strategy_driver.h"
 #include "testing/strategy_run.h"
 #include "thinwire/collective.h"
 

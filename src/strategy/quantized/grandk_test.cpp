@@ -7,10 +7,9 @@
 #include <functional>
 
 #include "strategy/quantized/stratified_draw.h"
-#include "testing/strategy_driver.h"
 #include "testing/quantized_run.h"
-#include "testing/strategy_driver.h"
 #include "testing/ranks.h"
+#include "testing/strategy_driver.h"
 #include "transport/backends.h"
 
 namespace thinwire::strategy {

@@ -11,10 +11,10 @@
 #include "kernel/bitpack.h"
 #include "kernel/quantize_reference.h"
 #include "strategy/quantized/quantization_keys.h"
-#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/quantized_run.h"
 #include "testing/ranks.h"
+#include "testing/strategy_driver.h"
 #include "thinwire/collective.h"
 
 namespace thinwire::strategy {

@@ -176,7 +176,8 @@ class ParameterServer final : public SparseStrategy {
       for (std::size_t j = 0; j < sums.size(); ++j) {
         const float mean = sums.values[j] / static_cast<float>(workers_);
         part[sums.indices[j]] = mean;
-        changed_.push_back(static_cast<std::uint32_t>(memory_.range(shard).begin + sums.indices[j]));
+        changed_.push_back(
+            static_cast<std::uint32_t>(memory_.range(shard).begin + sums.indices[j]));
         finite = finite && std::isfinite(mean);
       }
     }

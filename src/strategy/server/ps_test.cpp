@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/expect.h"
 #include "testing/ranks.h"
+#include "testing/strategy_driver.h"
 #include "testing/strategy_run.h"
 
 namespace thinwire::strategy {

@@ -38,7 +38,8 @@ void ServerShard::serve(const ShardRound& round, const Sparse* own, const RunOpt
 }
 
 // All may come at once; they are added in rank order, so that the sum is the same in every run.
-void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& round, const Sparse* own) {
+void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& round,
+                             const Sparse* own) {
   const std::size_t longest =
       message::shard_max_bytes(round.of(message::ShardKind::push), round.max_pushed());
   incoming_.resize(static_cast<std::size_t>(in_->size()));

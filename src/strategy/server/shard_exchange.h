@@ -31,7 +31,8 @@ class ShardExchange {
 
   // Pushes the picks and receives the aggregates. If it throws, the servers' residuals are as
   // before.
-  void run(const GradientStep& context, const Plan& plan, const UnionMemory& memory, const Sparse& picks);
+  void run(const GradientStep& context, const Plan& plan, const UnionMemory& memory,
+           const Sparse& picks);
   // The step is made: what servers withhold counts.
   void commit() noexcept {
     if (server_) server_->commit();

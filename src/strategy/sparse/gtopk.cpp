@@ -71,8 +71,8 @@ class GTopK final : public SparseStrategy {
   bool exchange_picks(const GradientStep& context, std::size_t k) override {
     timed_codec(context, [&] { begin_step(context, k); });
     TimedRule rule{*this, context};
-    merge_.run(context.wire, result_,
-    message::sparse_max_bytes(value_coding(), address_.numel, k), rule);
+    merge_.run(context.wire, result_, message::sparse_max_bytes(value_coding(), address_.numel, k),
+               rule);
     if (rule_ == Rule::give_back) pass_outcomes_on(context.wire);
     bool finite = true;
     timed_codec(context, [&] { finite = apply(context.grads); });

@@ -135,9 +135,9 @@ bool SparseStrategy::dense_mean(const GradientStep& context) const {
   const int servers = context.first_worker;
   bool finite = true;
   if (servers == 0) {
-  finite = allreduce_mean(context.wire, grads);
+    finite = allreduce_mean(context.wire, grads);
   } else {
-  allreduce_sum(context.wire, grads);
+    allreduce_sum(context.wire, grads);
   }
   if (servers == 0) return finite;
   timed_codec(context, [&] {

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "message/sparse_message.h"
-#include "testing/strategy_driver.h"
 #include "testing/allocations.h"
 #include "testing/expect.h"
 #include "testing/ranks.h"
+#include "testing/strategy_driver.h"
 #include "testing/strategy_run.h"
 #include "thinwire/collective.h"
 
