@@ -11,6 +11,8 @@
 
 #include "cli/strategy_list.h"
 #include "report/comparison_store.h"
+#include "report/recommendation.h"
+#include "report/table.h"
 #include "testing/expect.h"
 #include "testing/split_words.h"
 #include "thinwire/error.h"

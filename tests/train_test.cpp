@@ -260,7 +260,7 @@ TEST_F(TrainCommand, BadUsageIsRefusedBeforeAnythingStarts) {
       {{"--lr-schedule", "cosin"}, "did you mean 'cosine'"},
       {{"--slow", "9:2"}, "--slow 9:2"},
       {{"--lr", "-1"}, "--lr"},
-      {{"--resume"}, "--resume needs --out"},
+      {{"--resume"}, "--resume: --out DIR is needed"},
       {{"--steps", "3", "--epochs", "2"}, "only one of"},
       {{"--workers", "0"}, "--workers"},
   };
