@@ -129,7 +129,7 @@ TEST(MpiJob, RefusesAnotherRankThanTheLaunchers) {
 
 TEST(MpiJob, RefusesSeveralWorkersWithoutALauncher) {
   test::ChildProcess job({LAW_WORKER, "mpi", "order"});
-  expect_failure(job, "Start it with `mpirun -n 2 ...`");
+  expect_failure(job, "start it with `mpirun -n 2 ...`");
 }
 
 TEST(MpiJob, OfOneNeedsNoLauncher) {
