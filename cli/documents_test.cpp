@@ -81,7 +81,9 @@ TEST(BashCompletion, HasEveryCommandFlagAndName) {
       EXPECT_NE(offered.find(" " + flag + " "), std::string::npos) << name << " " << flag;
     }
   }
+  const bool trains = call({"train", "--help"}).code == launch::kOk;
   for (const std::string& list : list_names()) {
+    if (list == "data" && !trains) continue;  // no command has --data
     for (const std::string& name : names_in_list(list)) {
       EXPECT_NE(script.out.find(name), std::string::npos) << list << ": " << name;
     }

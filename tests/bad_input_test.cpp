@@ -1,5 +1,6 @@
 // What users type by mistake: refused at once, by a message that names the flag and what is
 // allowed, never by a crash, a hang, or a run that fails after hours.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +61,7 @@ TEST(BadInput, AnOpenMasterWithoutAToken) {
 }
 
 TEST(BadInput, OutputThatCannotBeWritten) {
-  test::ChildProcess run({"bash", "-c", std::string(THINWIRE) + " list strategies >/dev/full"});
+  test::ChildProcess run({"bash", "-c", fmt::format("{} list strategies >/dev/full", THINWIRE)});
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();
   EXPECT_TRUE(test::has(run.err(), "the output cannot be written"));

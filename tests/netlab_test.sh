@@ -68,7 +68,7 @@ code_of() {  # CMD...: output goes to $scratch/{out,err}
 # What a run by process PID has left behind; nothing is right.
 remains() {  # PID
   ip netns list | grep "^netlab-lab$1-" || true
-  diff <(echo "$links_before") <(links) || true
+  diff <(echo "$links_before") <(echo "$(links)") || true
   find /etc/netns -name "netlab-lab$1-*" 2>/dev/null || true
   find "$scratch/tmp" -mindepth 1
   grep -lzx "NETLAB_RUN=lab$1.$1" /proc/[0-9]*/environ 2>/dev/null || true
