@@ -43,10 +43,16 @@ void Session::check_replicas(ModelView model) {
       if (all[row + tensor] != all[tensor]) others.push_back(rank);
     }
     if (others.empty()) continue;
-    throw Error(fmt::format(
-        "the replicas differ after step {}: tensor '{}' of rank {} is not that of rank 0. Either "
-        "their machines compute differently (compiler, CPU, libraries), or this is a bug.",
-        step_, model.layout.tensors[tensor].name, fmt::join(others, ", ")));
+    throw Error(
+        fmt::format(
+            "session: the replicas differ after step {} (tensor '{}' of rank {} is not that "
+            "of rank 0); the machines compute differently (compiler, CPU, libraries), or "
+            "this is a bug",
+            step_, model.layout.tensors[tensor].name, fmt::join(others, ", ")),
+        {.rank = wire_.rank(),
+         .peer = others[0],
+         .host = wire_.host(others[0]),
+         .operation = "check"});
   }
 }
 

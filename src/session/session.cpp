@@ -101,17 +101,25 @@ void Session::check_agreement(std::size_t numel, std::uint64_t step) {
     }
   }
   if (!others.empty()) {
-    throw ConfigError(fmt::format(
-        "session: ranks {} have other options than rank 0 (strategy, model, seed, momentum, weight "
-        "decay, length of the run), or another version of thinwire; start all ranks with the same "
-        "program and command line (this is rank {})",
-        fmt::join(others, ", "), wire_.rank()));
+    throw ConfigError(fmt::format("session: ranks {} have other options than rank 0 (strategy, "
+                                  "model, seed, momentum, weight "
+                                  "decay, length of the run), or another version of thinwire; "
+                                  "start all ranks with the same "
+                                  "program and command line (this is rank {})",
+                                  fmt::join(others, ", "), wire_.rank()),
+                      {.rank = wire_.rank(),
+                       .peer = others[0],
+                       .host = wire_.host(others[0]),
+                       .operation = "begin",
+                       .remedy = Remedy::match_options});
   }
   if (elsewhere.empty()) return;
-  throw ConfigError(fmt::format(
-      "session: rank 0 begins at step {}, but {}; all ranks must begin, or resume, at the same "
-      "step (this is rank {})",
-      all[0].step, fmt::join(elsewhere, ", "), wire_.rank()));
+  throw ConfigError(
+      fmt::format(
+          "session: rank 0 begins at step {}, but {}; all ranks must begin, or resume, at the same "
+          "step (this is rank {})",
+          all[0].step, fmt::join(elsewhere, ", "), wire_.rank()),
+      {.rank = wire_.rank(), .operation = "begin"});
 }
 
 void Session::begin(ModelView model, std::uint64_t step) {
@@ -195,14 +203,21 @@ Update Session::finish_exchange(Update update) {
   const std::string text = fmt::format(
       "session: a gradient of step {} is not finite; a smaller learning rate or a warm-up may help",
       step_);
-  if (options_.nonfinite == NonFinite::stop) throw Error(text);
+  const ErrorFields fields{.rank = wire_.rank(), .operation = "exchange"};
+  if (options_.nonfinite == NonFinite::stop) {
+    ErrorFields skippable = fields;
+    skippable.remedy = Remedy::tolerate_nonfinite;
+    throw Error(text, skippable);
+  }
   if (++skipped_in_a_row_ == kMostSkippedInARow) {
-    throw Error(fmt::format(
-        "session: the gradients of {} steps in a row, up to step {}, are not finite on rank {}: "
-        "the "
-        "model itself is lost; start again with a smaller learning rate or a warm-up, or from an "
-        "earlier checkpoint",
-        kMostSkippedInARow, step_, wire_.rank()));
+    throw Error(fmt::format("session: the gradients of {} steps in a row, up to step {}, are not "
+                            "finite on rank {}: "
+                            "the "
+                            "model itself is lost; start again with a smaller learning rate or a "
+                            "warm-up, or from an "
+                            "earlier checkpoint",
+                            kMostSkippedInARow, step_, wire_.rank()),
+                fields);
   }
   warn_skipped(text);
   return update;
