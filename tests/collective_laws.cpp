@@ -223,7 +223,6 @@ void two_hop_law(Transport& wire, std::size_t numel) {
 class NoTiming final : public collective::PhaseTiming {
  public:
   void compute(collective::Work work) override { work(); }
-  void communicate(collective::Work work) override { work(); }
 };
 
 // The mean is right to within a step of the lattice.

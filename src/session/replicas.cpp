@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/hash.h"
+#include "session/error_fields.h"
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
 #include "thinwire/session.h"
@@ -49,10 +50,7 @@ void Session::check_replicas(ModelView model) {
             "of rank 0); the machines compute differently (compiler, CPU, libraries), or "
             "this is a bug",
             step_, model.layout.tensors[tensor].name, fmt::join(others, ", ")),
-        {.rank = wire_.rank(),
-         .peer = others[0],
-         .host = wire_.host(others[0]),
-         .operation = "check"});
+        session::error_fields(wire_, "check", others[0]));
   }
 }
 

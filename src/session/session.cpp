@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "kernel/finite.h"
 #include "session/buckets.h"
+#include "session/error_fields.h"
 #include "session/exchanges.h"
 #include "session/sgd.h"
 #include "strategy/common/phase_time.h"
@@ -107,11 +108,7 @@ void Session::check_agreement(std::size_t numel, std::uint64_t step) {
                                   "start all ranks with the same "
                                   "program and command line (this is rank {})",
                                   fmt::join(others, ", "), wire_.rank()),
-                      {.rank = wire_.rank(),
-                       .peer = others[0],
-                       .host = wire_.host(others[0]),
-                       .operation = "begin",
-                       .remedy = Remedy::match_options});
+                      session::error_fields(wire_, "begin", others[0], Remedy::match_options));
   }
   if (elsewhere.empty()) return;
   throw ConfigError(
@@ -119,7 +116,7 @@ void Session::check_agreement(std::size_t numel, std::uint64_t step) {
           "session: rank 0 begins at step {}, but {}; all ranks must begin, or resume, at the same "
           "step (this is rank {})",
           all[0].step, fmt::join(elsewhere, ", "), wire_.rank()),
-      {.rank = wire_.rank(), .operation = "begin"});
+      session::error_fields(wire_, "begin"));
 }
 
 void Session::begin(ModelView model, std::uint64_t step) {
@@ -203,11 +200,9 @@ Update Session::finish_exchange(Update update) {
   const std::string text = fmt::format(
       "session: a gradient of step {} is not finite; a smaller learning rate or a warm-up may help",
       step_);
-  const ErrorFields fields{.rank = wire_.rank(), .operation = "exchange"};
   if (options_.nonfinite == NonFinite::stop) {
-    ErrorFields skippable = fields;
-    skippable.remedy = Remedy::tolerate_nonfinite;
-    throw Error(text, skippable);
+    throw Error(text,
+                session::error_fields(wire_, "exchange", kAnyRank, Remedy::tolerate_nonfinite));
   }
   if (++skipped_in_a_row_ == kMostSkippedInARow) {
     throw Error(fmt::format("session: the gradients of {} steps in a row, up to step {}, are not "
@@ -217,7 +212,7 @@ Update Session::finish_exchange(Update update) {
                             "warm-up, or from an "
                             "earlier checkpoint",
                             kMostSkippedInARow, step_, wire_.rank()),
-                fields);
+                session::error_fields(wire_, "exchange"));
   }
   warn_skipped(text);
   return update;

@@ -196,7 +196,7 @@ TEST(GoldenResult, OfSeveralPiecesAreTheSameBitForBit) {
 // The table above must have a line for every synchronous strategy.
 TEST(GoldenResult, CoverEverySynchronousStrategy) {
   for (const StrategyInfo& info : strategies()) {
-    if (make_strategy(info.name)->sync_mode() != SyncMode::synchronous) continue;
+    if (sync_mode_of(*make_strategy(info.name)) != SyncMode::synchronous) continue;
     const bool covered = std::ranges::any_of(kGolden, [&](const Golden& golden) {
       const std::string_view spec = golden.spec;
       return spec.substr(0, spec.find(':')) == info.name;

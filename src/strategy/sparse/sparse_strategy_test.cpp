@@ -12,6 +12,7 @@
 #include "testing/strategy_driver.h"
 #include "testing/strategy_run.h"
 #include "thinwire/collective.h"
+#include "thinwire/session.h"
 
 namespace thinwire::strategy {
 namespace {
@@ -93,9 +94,12 @@ TEST(SparseStrategies, OneWorkerIsLeftAlone) {
     for (std::size_t i = 0; i < run.numel; ++i) {
       ASSERT_EQ(records[0].grads[2][i], test::grid_gradient(0, 2, i));
     }
-    const SgdConfig left = make_strategy(run.spec)->optimizer_share(run.plan.sgd, 1);
-    EXPECT_EQ(left.momentum, 0.9f);
-    EXPECT_EQ(left.weight_decay, 1e-3f);
+    test::on_ranks(1, [&](Transport& wire) {
+      SessionOptions options;
+      options.strategy = run.spec;
+      options.run = run.plan;
+      EXPECT_EQ(Session(wire, options).optimizer_share().momentum, 0.9f);
+    });
   }
 }
 
@@ -191,12 +195,17 @@ TEST(SparseStrategies, CorrectedMomentumOfDensityOneIsMomentumSgd) {
   }
 }
 
+SgdConfig sgd_share_of(const char* spec, const SgdConfig& asked) {
+  const auto strategy = make_strategy(spec);
+  return dynamic_cast<const GradientStrategy&>(*strategy).optimizer_share(asked);
+}
+
 TEST(SparseStrategies, TakesOverWhatHasToHappenBeforeTheSelection) {
   const SgdConfig asked{0.9f, 1e-4f, true};
-  const SgdConfig corrected = make_strategy("gtopk")->optimizer_share(asked, 4);
+  const SgdConfig corrected = sgd_share_of("gtopk", asked);
   EXPECT_EQ(corrected.momentum, 0);
   EXPECT_EQ(corrected.weight_decay, 0);
-  const SgdConfig plain = make_strategy("gtopk:momentum=plain")->optimizer_share(asked, 4);
+  const SgdConfig plain = sgd_share_of("gtopk:momentum=plain", asked);
   EXPECT_EQ(plain.momentum, 0.9f);
   EXPECT_EQ(plain.weight_decay, 0);
   EXPECT_TRUE(plain.nesterov);
