@@ -129,7 +129,8 @@ TEST_F(BadTraining, Comparisons) {
            {"gtopc", "--workers", "2", "did you mean 'gtopk'"},
            {" ; ", "--workers", "2", "at least one"},
            {"gtopk", "--workers", "0", "--workers 0: at least 1"},
-           {"gtopk; ps:servers=8", "--workers", "4", "--strategies ps:servers=8: ps: servers=8"},
+           {"gtopk; ps:servers=8", "--workers", "4",
+            "--strategies ps:servers=8: ps: there are more servers (8) than ranks (4)"},
            {"gtopk", "--data", "text:\xff", "reports are UTF-8"},
            {"gtopk", "--epochs", "1e30", "--epochs"},
            {"gtopk", "--model", "nonsense", "unknown model 'nonsense'"},
@@ -183,6 +184,8 @@ class AsNobody {
 
 TEST_F(BadTraining, FilesThatMayNotBeRead) {
   const fs::path closed = directory_ / "closed \u00fc", secret = directory_ / "secret";
+  // The directories of the test itself can be reached, also by another user.
+  fs::permissions(directory_.parent_path(), fs::perms(0755));
   fs::create_directories(closed / "inner");
   std::ofstream(secret) << std::string(100'000, 'x');
   fs::create_symlink(directory_ / "loop", directory_ / "loop");

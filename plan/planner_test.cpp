@@ -34,7 +34,7 @@ TEST_P(ScalingLaw, ASmallerPayloadTakesAsLongAndSendsAsManyTimesLess) {
   part.scale = kTimesLess;
   whole.layout = synthetic_model(kTimesLess * numel);
   part.counted = whole.counted = synchronous ? 1 : 33;
-  // Letters in few bits begin when enough of them have come.
+  // Quantized messages begin when enough messages have come.
   if (GetParam().find("bits=4") != std::string::npos) part.warmup = whole.warmup = 48;
   const SimulationResult all = simulate_strategy(whole), less = simulate_strategy(part);
   constexpr double kTolerance = 0.05;
@@ -149,12 +149,12 @@ TEST(Prediction, WaitsForLettersInFewBits) {
   EXPECT_LT(few.bytes_per_worker_step, 0.2 * whole.bytes_per_worker_step);
 }
 
-TEST(Prediction, SaysSoIfLettersInFewBitsNeverCome) {
+TEST(Prediction, SaysSoIfMessagesAreNeverQuantized) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   const Prediction out =
       Planner(workload(1000)).predict("gossip:trigger=period,period=500,bits=8", 2);
   ASSERT_EQ(out.notes.size(), 1u);
-  EXPECT_NE(out.notes[0].find("few bits"), std::string::npos) << out.notes[0];
+  EXPECT_NE(out.notes[0].find("messages are quantized"), std::string::npos) << out.notes[0];
 }
 
 TEST(Prediction, LeavesOutWhatIsTooRareToSee) {

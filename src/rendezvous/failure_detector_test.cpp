@@ -16,7 +16,7 @@ FailureDetector delay(int asker, int about) {
 }
 
 // Ranks 0 ... last wait for the next one, the last for nobody.
-TEST(RollCallTest, AChainOfWaitsLeadsToItsEnd) {
+TEST(FailureDetectorTest, AChainOfWaitsLeadsToItsEnd) {
   FailureDetector call = delay(0, 1);
   for (int rank = 0; rank < 4; ++rank)
     call.answer(rank, rank < 3 ? rank + 1 : FailureDetector::kNobody);
@@ -26,7 +26,7 @@ TEST(RollCallTest, AChainOfWaitsLeadsToItsEnd) {
   EXPECT_THAT(loss->reason, HasSubstr("late, though its process runs"));
 }
 
-TEST(RollCallTest, ARingOfWaitsIsSaidToBeOne) {
+TEST(FailureDetectorTest, ARingOfWaitsIsSaidToBeOne) {
   FailureDetector call = delay(0, 1);
   for (int rank = 0; rank < 3; ++rank) call.answer(rank, (rank + 1) % 3);
   const auto loss = call.find_culprit({0, 1, 2});
@@ -35,7 +35,7 @@ TEST(RollCallTest, ARingOfWaitsIsSaidToBeOne) {
   EXPECT_THAT(loss->reason, HasSubstr("in a ring"));
 }
 
-TEST(RollCallTest, ARankThatFinishedIsNotExpectedToAnswer) {
+TEST(FailureDetectorTest, ARankThatFinishedIsNotExpectedToAnswer) {
   FailureDetector call = delay(0, 1);
   call.answer(0, 1);
   call.answer(1, 2);
@@ -46,7 +46,7 @@ TEST(RollCallTest, ARankThatFinishedIsNotExpectedToAnswer) {
   EXPECT_THAT(loss->reason, HasSubstr("already finished"));
 }
 
-TEST(RollCallTest, AClosedConnectionIsBetweenTwo) {
+TEST(FailureDetectorTest, AClosedConnectionIsBetweenTwo) {
   FailureDetector call({0, 1, Kind::broken, "closed"});
   call.answer(0, FailureDetector::kNobody);
   call.answer(1, 2);
@@ -57,7 +57,7 @@ TEST(RollCallTest, AClosedConnectionIsBetweenTwo) {
   EXPECT_EQ(loss->reason, "closed");
 }
 
-TEST(RollCallTest, WhoIsAtWorkOwesNoFarewell) {
+TEST(FailureDetectorTest, WhoIsAtWorkOwesNoFarewell) {
   FailureDetector call({0, 1, Kind::absence, "no farewell"});
   call.answer(1, FailureDetector::kNobody);
   EXPECT_FALSE(call.find_culprit({1}));
@@ -66,7 +66,7 @@ TEST(RollCallTest, WhoIsAtWorkOwesNoFarewell) {
 
 // Whatever ranks answer, and to whomever complaints point: a find_culprit comes, and one who did
 // not answer is named before anyone who did.
-RC_GTEST_PROP(RollCallTest, SilenceIsTheWorstAnswer, ()) {
+RC_GTEST_PROP(FailureDetectorTest, SilenceIsTheWorstAnswer, ()) {
   const int size = *rc::gen::inRange(2, 9);
   const int asker = *rc::gen::inRange(0, size);
   const int about = (asker + *rc::gen::inRange(1, size)) % size;

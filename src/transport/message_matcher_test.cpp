@@ -107,7 +107,7 @@ class Model {
   std::vector<Entry> entries_;
 };
 
-RC_GTEST_PROP(MatchboxProperty, AgreesWithTheModel, ()) {
+RC_GTEST_PROP(MessageMatcherProperty, AgreesWithTheModel, ()) {
   MessageMatcher<Operation> box;
   Model model;
   std::deque<Operation> operations;
