@@ -49,14 +49,15 @@ void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std:
   part.params = has_params ? Floats(model.params.subspan(begin, numel)) : Floats();
   part.grads = model.grads.subspan(begin, numel);
   part.step = step;
+  part.timeout = context_.wire.timeout();
   part.submitted = true;
   if (!worker_) return exchange(part);
-  lane_->set_timeout(context_.wire.timeout());
   part.ticket = worker_->post([this, &part] { exchange(part); });
 }
 
 // The time of an exchange that is not the strategy's own computing is the wire's.
 void Session::Exchanges::exchange(Part& part) {
+  if (lane_) lane_->set_timeout(part.timeout);  // here, since the lane is this task's
   const StrategyContext context = context_of(part);
   const Transport& wire = context.wire;
   const Seconds start = wire.now(), codec = part.stats.codec;

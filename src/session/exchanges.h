@@ -44,6 +44,7 @@ class Session::Exchanges {
     Floats params;
     MutFloats grads;
     std::uint64_t step = 0;
+    Seconds timeout{0};
     Update update;
     transport::BackgroundWorker::Ticket ticket = 0;
   };
