@@ -127,7 +127,7 @@ void print_notes(launch::Io& io, const std::vector<plan::Prediction>& prediction
       }
     }
   }
-  if (!all.empty()) io.out << '\n' << launch::bold(io, "To be borne in mind") << '\n';
+  if (!all.empty()) io.out << '\n' << launch::bold(io, "Notes") << '\n';
   for (const Said& said : all) {
     io.out << fmt::format("{}, {} workers: {}\n", said.strategy, fmt::join(said.workers, ", "),
                           said.note);

@@ -15,7 +15,7 @@ namespace {
 // Far into a run, where every warm-up is over.
 constexpr std::uint64_t kFirstStep = 1'000'000;
 constexpr float kLearningRate = 0.01f;
-// Four numbers with which workers asynchronously tell each other how far they are.
+// The four numbers by which asynchronous workers notify each other of their progress.
 constexpr double kProgressBytes = 32;
 
 // Gradients as in the midst of training: a direction that all of them share, and what is special to
@@ -149,9 +149,9 @@ class SimulatedWorker {
 
 struct ExchangeCount {
   int times = 0;
-  std::size_t first = 0, last = 0;  // marks after which something had been told
+  std::size_t first = 0, last = 0;  // the marks after the first and the last exchange
 };
-ExchangeCount telling(Marks marks) {
+ExchangeCount count_exchanges(Marks marks) {
   ExchangeCount out;
   for (std::size_t i = 1; i < marks.size(); ++i) {
     if (marks[i].exchanged <= marks[i - 1].exchanged) continue;
@@ -166,11 +166,11 @@ ExchangeCount telling(Marks marks) {
 class Tally {
  public:
   void add(Marks marks) {
-    const ExchangeCount told = telling(marks);
-    exchanges_ = exchanges_ < 0 ? told.times : std::min(exchanges_, told.times);
+    const ExchangeCount count = count_exchanges(marks);
+    exchanges_ = exchanges_ < 0 ? count.times : std::min(exchanges_, count.times);
     const bool now_and_then =
-        told.times > 1 && static_cast<std::size_t>(told.times) + 1 < marks.size();
-    if (now_and_then) marks = marks.subspan(told.first, told.last - told.first + 1);
+        count.times > 1 && static_cast<std::size_t>(count.times) + 1 < marks.size();
+    if (now_and_then) marks = marks.subspan(count.first, count.last - count.first + 1);
     const auto steps = static_cast<double>(marks.size() - 1);
     const double sent = marks.back().sent - marks.front().sent;
     const double received = marks.back().received - marks.front().received;

@@ -98,7 +98,9 @@ TEST(SparseStrategies, OneWorkerIsLeftAlone) {
       SessionOptions options;
       options.strategy = run.spec;
       options.run = run.plan;
-      EXPECT_EQ(Session(wire, options).optimizer_share().momentum, 0.9f);
+      const SgdConfig left = Session(wire, options).optimizer_share();
+      EXPECT_EQ(left.momentum, 0.9f);
+      EXPECT_EQ(left.weight_decay, 1e-3f);
     });
   }
 }
