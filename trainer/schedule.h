@@ -14,6 +14,8 @@ class Schedule {
 
   // `epoch` counts fractions; `total` is the length of the run in epochs.
   double rate(double epoch, double total) const;
+  // Returns for how many first epochs the rate rises.
+  double warmup_epochs() const noexcept { return warmup_; }
 
  private:
   enum class Shape { constant, step, cosine };

@@ -54,6 +54,9 @@ SessionOptions session_options(const TrainOptions& options, const DataPair& data
   session.run.samples = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(options.steps) * static_cast<double>(data.train->size()) /
                 session.run.steps_per_epoch));
+  const Schedule schedule = Schedule::parse(options.lr_schedule, options.learning_rate, workers);
+  session.run.warmup_steps =
+      static_cast<std::uint64_t>(std::ceil(schedule.warmup_epochs() * session.run.steps_per_epoch));
   session.run.sgd = options.sgd;
   session.run.seed = options.seed;
   session.run.charge_codec = options.step_time == Seconds(0);

@@ -36,6 +36,8 @@ struct RunOptions {
   std::uint64_t steps = 0;    // of each worker, if all are equally fast
   std::uint64_t samples = 0;  // of all workers together; an asynchronous run ends with them
   double steps_per_epoch = 0;
+  // The first steps, in which the learning rate rises: the model changes fast then.
+  std::uint64_t warmup_steps = 0;
   SgdConfig sgd = {};
   std::uint64_t seed = 1;  // of all that strategies draw; the same on every rank
   // In simulated time the strategy's own computing is free unless it is charged as measured, which
