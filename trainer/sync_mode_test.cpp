@@ -14,11 +14,6 @@ namespace fs = std::filesystem;
 
 const char* const kSpecs[] = {"localsgd", "gossip", "gossip:exchange=pair", "lasgd"};
 
-bool simulates() {
-  return std::ranges::any_of(transport_backends(),
-                             [](const TransportBackend& e) { return e.name == "sim"; });
-}
-
 TEST(SyncMode, OneWorkerIsPlainSgd) {
   const Outcome plain = run(options_for(32, 20), 1);
   for (const char* spec : kSpecs) {
@@ -31,7 +26,7 @@ TEST(SyncMode, OneWorkerIsPlainSgd) {
 }
 
 TEST(SyncMode, AllLearnAndEndWithOneModel) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_simulator()) GTEST_SKIP() << "sim is not in this build";
   for (const char* spec : kSpecs) {
     TrainOptions options = options_for(16, 120);
     options.session.strategy = spec;
@@ -47,7 +42,7 @@ TEST(SyncMode, AllLearnAndEndWithOneModel) {
 }
 
 TEST(SyncMode, AStragglerHoldsUpOnlyThoseWhoWaitForIt) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_simulator()) GTEST_SKIP() << "sim is not in this build";
   const auto seconds = [](const char* spec) {
     TrainOptions options = options_for(8, 80);
     options.session.strategy = spec;
@@ -65,7 +60,7 @@ TEST(SyncMode, AStragglerHoldsUpOnlyThoseWhoWaitForIt) {
 }
 
 TEST(SyncMode, TestsCostNeitherTimeNorBytes) {
-  if (!simulates()) GTEST_SKIP() << "sim is not in this build";
+  if (!has_simulator()) GTEST_SKIP() << "sim is not in this build";
   for (const char* spec : {"dense", "localsgd"}) {
     TrainOptions options = options_for(16, 40);
     options.session.strategy = spec;

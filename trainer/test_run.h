@@ -1,6 +1,7 @@
 // Whole runs for tests, with ranks as threads of this process or as simulated ones.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,15 +30,20 @@ struct Outcome {
   std::vector<TrainingLoss> of_workers;  // of all ranks, from milestone to milestone
 };
 
+inline bool has_simulator() {
+  return std::ranges::any_of(transport_backends(),
+                             [](const TransportBackend& backend) { return backend.name == "sim"; });
+}
+
 inline Outcome run(const TrainOptions& options, int workers, const std::string& engine = "threads",
-                   const DataPair& data = digits()) {
+                   const DataPair& data = digits(), const char* network = "1gbit,0.1ms") {
   Outcome outcome;
   Observer watching;
   watching.step = [&](const StepReport& report) { outcome.losses.push_back(report.loss); };
   watching.met = [&](const TrainingLoss& loss) { outcome.of_workers.push_back(loss); };
   JoinOptions join;
   join.size = workers;
-  if (engine == "sim") join.network = thinwire::Network::parse("1gbit,0.1ms");
+  if (engine == "sim") join.network = thinwire::Network::parse(network);
   run_workers(engine, join, [&](Transport& wire) {
     const Observer silent;
     const TrainResult result = train(wire, options, data, wire.rank() == 0 ? watching : silent);

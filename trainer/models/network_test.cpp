@@ -23,6 +23,7 @@ std::int64_t parameters(std::string_view name, const ExampleShape& shape) {
 TEST(Networks, HaveThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters("mlp", images(1, 28, 10)), 266'610);
   EXPECT_EQ(parameters("lenet", images(1, 28, 10)), 431'080);
+  EXPECT_EQ(parameters("resnet8", images(3, 32, 10)), 75'290);
   EXPECT_EQ(parameters("resnet20", images(3, 32, 10)), 269'722);
   EXPECT_EQ(parameters("vgg16", images(3, 32, 10)), 14'728'266);
   EXPECT_EQ(parameters("resnet50", images(3, 224, 1000)), 25'557'032);
