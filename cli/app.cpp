@@ -39,7 +39,7 @@ std::unique_ptr<CLI::App> make_app(Invocation& invocation) {
   return app;
 }
 
-// By this code the survivors of a death let our launcher know that another rank is to blame.
+// Workers that failed because another rank did report it to our launcher by this code.
 int exit_code(const TransportError&, const launch::Io& io) {
   return io.env(launch::kLauncherVariable) ? launch::kPeerFailed : launch::kRunFailed;
 }

@@ -147,7 +147,7 @@ TEST(BenchAllreduce, AloneSendsNothing) {
   EXPECT_EQ(lines.at(0)["wire_bound_seconds"], 0.0);
 }
 
-// In virtual time, where a time can be asserted.
+// Virtual time is exact, so it can be asserted.
 TEST(BenchAllreduce, NoTimeIsBelowTheWireBoundOfTheBytes) {
   for (const std::string_view engine : {"threads", "sim"}) {
     if (std::ranges::none_of(transport_backends(),

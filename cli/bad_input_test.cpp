@@ -70,7 +70,7 @@ TEST(BadInput, Bench) {
   }
 }
 
-// With files under names that need care.
+// These cases use files whose names need escaping or quoting.
 class BadTraining : public testing::Test {
  protected:
   BadTraining() {

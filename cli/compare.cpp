@@ -8,15 +8,16 @@
 #include <set>
 
 #include "cli/command.h"
-#include "cli/compare_progress.h"
-#include "cli/compare_task.h"
+#include "cli/flag_values.h"
+#include "cli/group_flags.h"
 #include "cli/help.h"
-#include "cli/strategy_list.h"
 #include "cli/train_flags.h"
-#include "cli/train_report.h"
 #include "launch/launcher.h"
+#include "plan/trial_step.h"
+#include "report/compare_progress.h"
 #include "report/comparison_store.h"
 #include "report/page.h"
+#include "report/task_check.h"
 #include "thinwire/version.h"
 
 namespace thinwire::cli {
@@ -46,7 +47,7 @@ std::string quoted(const std::string& word) {
 
 bool imitates_network(const TrainFlags& flags) { return !flags.group.network.empty(); }
 
-report::Setting setting_of(const TrainFlags& flags, const Group& group,
+report::Setting setting_of(const TrainFlags& flags, const launch::Group& group,
                            const std::string& examples) {
   const trainer::TrainOptions& options = flags.options;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
@@ -54,10 +55,10 @@ report::Setting setting_of(const TrainFlags& flags, const Group& group,
           {"data", options.data},
           {"examples", examples},
           {"workers", text(group.join.size)},
-          {"transport", group.engine},
-          {"network", imitates_network(flags) ? flags.group.network
-                      : group.engine == "sim" ? "none (as fast as one likes)"
-                                              : "none (this machine's memory)"},
+          {"transport", group.transport},
+          {"network", imitates_network(flags)    ? flags.group.network
+                      : group.transport == "sim" ? "none (as fast as one likes)"
+                                                 : "none (this machine's memory)"},
           {"steps", text(options.steps)},
           {"batch", text(options.batch)},
           {"lr", text(options.learning_rate)},
@@ -74,10 +75,10 @@ report::Setting setting_of(const TrainFlags& flags, const Group& group,
           {"version", THINWIRE_VERSION}};
 }
 
-std::string title_of(const TrainFlags& flags, const Group& group) {
+std::string title_of(const TrainFlags& flags, const launch::Group& group) {
   return fmt::format(
       "{} on {}, {} {} over {}{}", flags.options.model, flags.options.data, group.join.size,
-      group.join.size == 1 ? "worker" : "workers", group.engine,
+      group.join.size == 1 ? "worker" : "workers", group.transport,
       imitates_network(flags) ? " at " + flags.group.network : ", no network imitated");
 }
 
@@ -101,18 +102,20 @@ class Compare {
   // Throws ConfigError for everything that can be wrong before the first run.
   Compare(TrainFlags flags, const std::vector<std::string>& strategies, const CLI::App& command,
           Invocation& invocation)
-      : io_(invocation.io), flags_(std::move(flags)), group_(plan_group(flags_.group, io_.env)) {
-    if (group_.start == Group::Start::by_others) {
+      : io_(invocation.io),
+        flags_(std::move(flags)),
+        group_(launch::plan_group(flags_.group, io_.env)) {
+    if (group_.start == launch::Group::Start::by_others) {
       throw ConfigError(
           "compare: it starts its workers by itself, on this machine; run it once, without a "
           "launcher. To compare on several machines, run `thinwire train --json` once per "
           "strategy");
     }
-    check_utf8(invocation.arguments);
+    report::check_utf8(invocation.arguments);
     check_options();
-    for (const std::string& strategy : strategies) check_strategy(strategy, group_);
+    for (const std::string& strategy : strategies) check_strategy(strategy);
     comparison_.title = title_of(flags_, group_);
-    comparison_.virtual_time = group_.engine == "sim";
+    comparison_.virtual_time = group_.transport == "sim";
     comparison_.network_imitated = imitates_network(flags_);
     comparison_.same_computing =
         flags_.slow.empty() && !(comparison_.virtual_time && flags_.step_time > 0);
@@ -131,7 +134,7 @@ class Compare {
   }
 
   int run() {
-    CompareProgress progress(io_, comparison_);
+    report::CompareProgress progress(io_, comparison_);
     bool failed = false;
     for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
       report::ComparedRun& run = comparison_.runs[i];
@@ -161,8 +164,16 @@ class Compare {
     options.session.strategy = report::kBaseline;
     parameters_ = check(options, data);
     check_memory(parameters_, group_);
-    comparison_.chance = chance(*data.test);
-    comparison_.setting = setting_of(flags_, group_, fingerprint(data));
+    comparison_.chance = report::chance(*data.test);
+    comparison_.setting = setting_of(flags_, group_, report::fingerprint(data));
+  }
+
+  // Throws ConfigError if the strategy cannot run with that number of workers, before other
+  // strategies have trained for hours.
+  void check_strategy(const std::string& strategy) const {
+    if (const auto reason = plan::refusal_of(strategy, group_.transport, group_.join.size)) {
+      throw ConfigError(fmt::format("--strategies {}: {}", strategy, *reason));
+    }
   }
 
   // Runs that an earlier call asked for belong to the same comparison, too.
@@ -209,7 +220,7 @@ class Compare {
   }
 
   // Runs it, from its last checkpoint if there is one that is whole.
-  Outcome train(const std::string& strategy, CompareProgress& progress) {
+  Outcome train(const std::string& strategy, report::CompareProgress& progress) {
     using Attempt = report::ComparisonStore::Attempt;
     store_->set_aside(strategy);  // a summary that is there, but is none of a finished run
     if (resumable(strategy)) {
@@ -219,15 +230,15 @@ class Compare {
           fmt::format("{}{}: it starts again from step 0; no checkpoint of it is whole",
                       launch::kErrorPrefix, strategy));
     }
-    return attempt(strategy, Attempt::anew, progress);
+    return attempt(strategy, Attempt::from_start, progress);
   }
 
   // Runs it in processes of its own, so that a run that crashes does not end the others.
   Outcome attempt(const std::string& strategy, report::ComparisonStore::Attempt kind,
-                  CompareProgress& progress) {
+                  report::CompareProgress& progress) {
     store_->begin_run(strategy, kind);
     const std::filesystem::path events = store_->run_directory(strategy) / "events.jsonl";
-    std::filesystem::remove(events);  // of an earlier attempt
+    std::filesystem::remove(events);  // an earlier attempt may have written some
     launch::LaunchOptions launch;
     launch.command = {std::filesystem::read_symlink("/proc/self/exe"),
                       "train",
@@ -238,9 +249,9 @@ class Compare {
                       fmt::format("--eval-every={}", flags_.options.eval_every)};
     launch.command.insert(launch.command.end(), words_.begin(), words_.end());
     if (kind == report::ComparisonStore::Attempt::resumed) launch.command.emplace_back("--resume");
-    launch.workers = group_.start == Group::Start::by_us ? group_.join.size : 1;
+    launch.workers = group_.start == launch::Group::Start::by_us ? group_.join.size : 1;
     launch.timeout = group_.join.timeout;
-    RunWatcher watcher(progress, events);
+    report::RunWatcher watcher(progress, events);
     launch::Io io{io_.out, watcher.stream(), io_.env, progress.in_place()};
     const int code = launch::launch_workers(launch, io);
     watcher.read_events();
@@ -252,7 +263,7 @@ class Compare {
     return {code, watcher.problem(code)};
   }
 
-  int stop(CompareProgress& progress) {
+  int stop(report::CompareProgress& progress) {
     progress.clear();
     write_results();
     launch::print_error(
@@ -293,14 +304,14 @@ class Compare {
 
   launch::Io& io_;
   TrainFlags flags_;
-  Group group_;
+  launch::Group group_;
   std::size_t parameters_ = 0;
   std::vector<std::string> words_;
   report::Comparison comparison_;
   std::optional<report::ComparisonStore> store_;
 };
 
-std::vector<std::string> beside_the_baseline(std::vector<std::string> strategies) {
+std::vector<std::string> with_baseline(std::vector<std::string> strategies) {
   if (std::ranges::find(strategies, report::kBaseline) == strategies.end()) {
     strategies.insert(strategies.begin(), std::string(report::kBaseline));
   }
@@ -310,10 +321,10 @@ std::vector<std::string> beside_the_baseline(std::vector<std::string> strategies
 }  // namespace
 
 void add_compare(CLI::App& root, Invocation& invocation) {
-  CLI::App* command = root.add_subcommand(
-      "compare",
-      "Trains with several strategies on the same task, one after the other, and writes a report.");
-  show_examples_first(*command, kExamples);
+  CLI::App* command = add_command(
+      root, "compare",
+      "Trains with several strategies on the same task, one after the other, and writes a report.",
+      kExamples);
   auto flags = std::make_shared<CompareFlags>();
   command
       ->add_option("--strategies", flags->strategies,
@@ -333,7 +344,7 @@ void add_compare(CLI::App& root, Invocation& invocation) {
   command->add_flag("--json", flags->train.json, "a JSON object per strategy instead of the table");
   command->callback([&invocation, flags, command] {
     invocation.action = [&invocation, flags, command] {
-      const auto strategies = beside_the_baseline(parse_strategies(flags->strategies));
+      const auto strategies = with_baseline(parse_strategies(flags->strategies));
       return Compare(flags->train, strategies, *command, invocation).run();
     };
   });

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cli/argument_check.h"
-#include "cli/documents.h"
+#include "cli/help.h"
 #include "cli/list.h"
 
 namespace thinwire::cli {

@@ -7,7 +7,6 @@
 #include "base/spec.h"
 #include "cli/argument_check.h"
 #include "cli/command.h"
-#include "cli/documents.h"
 #include "thinwire/error.h"
 
 namespace thinwire::cli {
@@ -54,6 +53,13 @@ void show_examples_first(CLI::App& app, std::string_view examples) {
   app.require_subcommand(0, 1);  // one at most: the words after `help` are not to be run
 }
 
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& description,
+                      std::string_view examples) {
+  CLI::App* command = parent.add_subcommand(name, description);
+  show_examples_first(*command, examples);
+  return command;
+}
+
 namespace {
 
 struct HelpFlags {
@@ -82,8 +88,7 @@ std::string text_for(const CLI::App& root, const HelpFlags& flags) {
 
 void add_help(CLI::App& root, Invocation& invocation) {
   auto flags = std::make_shared<HelpFlags>();
-  CLI::App* command = root.add_subcommand("help", "Explains a command, with examples.");
-  show_examples_first(*command, R"(Examples:
+  CLI::App* command = add_command(root, "help", "Explains a command, with examples.", R"(Examples:
   thinwire help bench allreduce                         more about one command
   thinwire help --man | man -l -                        the manual page
   source <(thinwire help --completion bash)             the Tab key completes thinwire's words)");

@@ -89,9 +89,8 @@ std::vector<std::string> names_in_list(std::string_view list) {
 void add_list(CLI::App& root, Invocation& invocation) {
   auto word = std::make_shared<std::string>();
   CLI::App* command =
-      root.add_subcommand("list", "Lists what can be chosen, with keys and defaults.");
-  show_examples_first(*command,
-                      "Examples:\n  thinwire list strategies\n  thinwire list transports");
+      add_command(root, "list", "Lists what can be chosen, with keys and defaults.",
+                  "Examples:\n  thinwire list strategies\n  thinwire list transports");
   command->add_option("what", *word, "strategies, transports, models or data")->required();
   command->callback([&invocation, word] {
     invocation.action = [&invocation, word] { return list(invocation.io, *word); };

@@ -7,7 +7,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "cli/documents.h"
+#include "cli/help.h"
 #include "launch/console.h"
 #include "launch/token.h"
 #include "thinwire/version.h"

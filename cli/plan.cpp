@@ -1,18 +1,13 @@
-// thinwire plan: what a step will take on more workers, before there are any.
+// thinwire plan: predicts the time and the bytes of a step on more workers than there are.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "base/duration.h"
-#include "base/number.h"
 #include "cli/command.h"
+#include "cli/flag_values.h"
 #include "cli/help.h"
-#include "cli/numel.h"
-#include "cli/plan_report.h"
-#include "cli/ranges.h"
-#include "cli/strategy_list.h"
+#include "plan/plan_report.h"
 #include "thinwire/error.h"
 #include "thinwire/launch.h"
 #ifdef THINWIRE_TRAINER
@@ -38,30 +33,6 @@ struct PlanFlags {
   bool json = false;
 };
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const auto end = text.find(separator);
-    out.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return out;
-    text.remove_prefix(end + 1);
-  }
-}
-
-std::vector<int> parse_workers(std::string_view text) {
-  std::vector<int> out;
-  for (const std::string_view word : split(text, ',')) {
-    const auto value = base::parse_number<int>(word);
-    if (!value || *value < 1 || *value > plan::kMostPlannedWorkers) {
-      throw ConfigError(
-          fmt::format("--workers {}: '{}' is not a number of workers of 1 ... {}; example: 4,8,16",
-                      text, word, plan::kMostPlannedWorkers));
-    }
-    if (std::ranges::find(out, *value) == out.end()) out.push_back(*value);
-  }
-  return out;
-}
-
 std::vector<std::string> all_strategies() {
   std::vector<std::string> out;
   for (const StrategyInfo& entry : strategies()) out.emplace_back(entry.name);
@@ -71,7 +42,7 @@ std::vector<std::string> all_strategies() {
 #ifdef THINWIRE_TRAINER
 Layout layout_of(const std::string& model) { return trainer::layout_of(model); }
 
-void measure_step(PlanSetting& setting, const PlanFlags& flags, launch::Progress& progress) {
+void measure_step(plan::PlanSetting& setting, const PlanFlags& flags, launch::Progress& progress) {
   progress.stage(fmt::format("{}: computing steps of {} examples", flags.model, flags.batch));
   const trainer::StepTime measured = trainer::measure_step(flags.model, flags.batch);
   setting.workload.step_time = measured.seconds;
@@ -83,13 +54,14 @@ constexpr std::string_view kNoModels = "this build has no libtorch, and so no mo
 Layout layout_of(const std::string& model) {
   throw ConfigError(fmt::format("--model {}: {} and --step-time", model, kNoModels));
 }
-void measure_step(PlanSetting&, const PlanFlags&, launch::Progress&) {
+void measure_step(plan::PlanSetting&, const PlanFlags&, launch::Progress&) {
   throw ConfigError(std::string(kNoModels));
 }
 #endif
 
-// ConfigError for everything that can be wrong. Only the time of a step may still be missing.
-PlanSetting read(const PlanFlags& flags) {
+// Throws ConfigError for everything that can be wrong. Only the time of a step may still be
+// missing.
+plan::PlanSetting read(const PlanFlags& flags) {
   if (flags.model.empty() == flags.numel.empty()) {
     throw ConfigError("plan: either --model M or --numel N is needed");
   }
@@ -107,9 +79,9 @@ PlanSetting read(const PlanFlags& flags) {
         "--batch: it has no effect together with --step-time; it is the batch of the step that is "
         "measured here");
   }
-  PlanSetting setting;
+  plan::PlanSetting setting;
   setting.model = flags.model;
-  setting.workers = parse_workers(flags.workers);
+  setting.workers = parse_worker_counts(flags.workers, plan::kMostPlannedWorkers);
   setting.strategies =
       flags.strategies.empty() ? all_strategies() : parse_strategies(flags.strategies);
   setting.workload.network = Network::parse(flags.network);
@@ -119,13 +91,13 @@ PlanSetting read(const PlanFlags& flags) {
   setting.workload.layout = flags.model.empty() ? plan::synthetic_model(parse_numel(flags.numel))
                                                 : layout_of(flags.model);
   setting.workload.full = flags.full;
-  find_backend("sim");  // or it says that this build has none
+  find_backend("sim");  // throws if this build has none
   return setting;
 }
 
-int plan(const PlanFlags& flags, Invocation& invocation) {
+int run_plan(const PlanFlags& flags, Invocation& invocation) {
   launch::Io& io = invocation.io;
-  PlanSetting setting = read(flags);
+  plan::PlanSetting setting = read(flags);
   std::vector<plan::Prediction> predictions;
   std::string last_reason;
   int code = launch::kOk;
@@ -137,37 +109,41 @@ int plan(const PlanFlags& flags, Invocation& invocation) {
       io.err << "left out: " << last_reason << '\n';
     };
     if (flags.step_time.empty()) measure_step(setting, flags, progress);
-    plan::Planner forecaster(setting.workload);
+    plan::Planner planner(setting.workload);
     for (const std::string& strategy : setting.strategies) {
       for (const int workers : setting.workers) {
         progress.stage(fmt::format("{}, {} workers", strategy, workers));
         try {
-          predictions.push_back(forecaster.predict(strategy, workers));
+          predictions.push_back(planner.predict(strategy, workers));
         } catch (const ConfigError& reason) {
           leave_out(strategy, workers, reason.what());
           continue;
-        } catch (const std::exception& failure) {  // what is known by now is still worth a table
+        } catch (const std::exception& failure) {  // the other predictions are still printed
           leave_out(strategy, workers, failure.what());
           code = launch::kRunFailed;
           continue;
         }
         if (!flags.json) continue;
         progress.clear();
-        print_plan_json(io, setting, predictions.back());
+        io.out << plan::plan_json(setting, predictions.back()) << '\n' << std::flush;
       }
     }
   }
   if (predictions.empty() && code == launch::kOk) throw ConfigError(last_reason);
-  if (!flags.json && !predictions.empty()) print_plan(io, setting, predictions);
+  if (!flags.json && !predictions.empty()) {
+    io.out << plan::plan_text(setting, predictions,
+                              [&](std::string_view text) { return launch::bold(io, text); });
+  }
   return code;
 }
 
 }  // namespace
 
 void add_plan(CLI::App& root, Invocation& invocation) {
-  CLI::App* command = root.add_subcommand(
-      "plan", "Predicts the time and the bytes of a step for each strategy and number of workers.");
-  show_examples_first(*command, kExamples);
+  CLI::App* command = add_command(
+      root, "plan",
+      "Predicts the time and the bytes of a step for each strategy and number of workers.",
+      kExamples);
   auto flags = std::make_shared<PlanFlags>();
   command->add_option("--model", flags->model, "see `thinwire list models`")->type_name("M");
   command->add_option("--numel", flags->numel, "... or a number of parameters, such as 25M")
@@ -194,7 +170,7 @@ void add_plan(CLI::App& root, Invocation& invocation) {
   command->add_flag("--json", flags->json, "a JSON line per strategy and number of workers");
   command->callback([&invocation, flags, batch] {
     flags->has_batch = batch->count() > 0;
-    invocation.action = [&invocation, flags] { return plan(*flags, invocation); };
+    invocation.action = [&invocation, flags] { return run_plan(*flags, invocation); };
   });
 }
 

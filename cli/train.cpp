@@ -5,6 +5,7 @@
 
 #include "base/writable.h"
 #include "cli/command.h"
+#include "cli/group_flags.h"
 #include "cli/help.h"
 #include "cli/train_events.h"
 #include "cli/train_flags.h"
@@ -39,28 +40,28 @@ void make_directory(const trainer::TrainOptions& options) {
 }
 
 // Opens the event stream of this process. Our launcher has made the file afresh for its workers.
-TrainEvents open_events(const TrainFlags& flags, const Group& group, const launch::Io& io) {
+TrainEvents open_events(const TrainFlags& flags, const launch::Group& group, const launch::Io& io) {
   using Open = observe::EventWriter::Open;
-  const bool one_rank = group.start == Group::Start::by_others;
+  const bool one_rank = group.start == launch::Group::Start::by_others;
   const bool first = !one_rank || group.join.rank == 0;
   return {flags.events, first && !io.env(launch::kLauncherVariable) ? Open::fresh : Open::append,
           one_rank ? std::optional(group.join.rank) : std::nullopt};
 }
 
 // Runs the ranks of this process. Returns the exit code.
-int run_ranks(const TrainFlags& flags, const Group& group, const trainer::DataPair& data,
+int run_ranks(const TrainFlags& flags, const launch::Group& group, const trainer::DataPair& data,
               TrainEvents& events, Invocation& invocation) {
   launch::Io& io = invocation.io;
-  const TrainSetting setting{flags.options, group.engine, flags.group.network, group.join.size,
-                             group.engine == "sim"};
+  const TrainSetting setting{flags.options, group.transport, flags.group.network, group.join.size,
+                             group.transport == "sim"};
   std::optional<TrainReport> report;
-  if (group.start == Group::Start::in_process || group.join.rank == 0) {
+  if (group.start == launch::Group::Start::in_process || group.join.rank == 0) {
     report.emplace(io, setting, events);
     events.start(setting);
   }
   const trainer::Observer silent, observer = report ? report->observer() : silent;
   bool identical = true;
-  const int code = run_group(group, invocation, [&](Transport& wire) {
+  const int code = launch::run_group(group, invocation.arguments, io, [&](Transport& wire) {
     if (wire.rank() == 0) events.joined(wire.hosts());
     const trainer::TrainResult result =
         trainer::train(wire, flags.options, data, wire.rank() == 0 ? observer : silent);
@@ -78,7 +79,7 @@ int run_ranks(const TrainFlags& flags, const Group& group, const trainer::DataPa
 int train(TrainFlags flags, Invocation& invocation) {
   launch::Io& io = invocation.io;
   check_directory(flags.options);
-  Group group = plan_group(flags.group, io.env);
+  launch::Group group = launch::plan_group(flags.group, io.env);
   const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
   complete(flags, group, data);
   const std::size_t parameters = check(flags.options, data);
@@ -89,7 +90,8 @@ int train(TrainFlags flags, Invocation& invocation) {
     if (flags.options.resume) {
       check_resume(flags.options, parameters, group.join.rank, group.join.size);
     }
-    if (group.start == Group::Start::by_us) return run_group(group, invocation, {});
+    if (group.start == launch::Group::Start::by_us)
+      return launch::run_group(group, invocation.arguments, io, {});
     const LogSink warn = [&](LogLevel level, std::string_view text) {
       if (level < LogLevel::warning) return;
       events.warning(text);
@@ -106,8 +108,7 @@ int train(TrainFlags flags, Invocation& invocation) {
 }  // namespace
 
 void add_train(CLI::App& root, Invocation& invocation) {
-  CLI::App* command = root.add_subcommand("train", "Trains a network on several workers.");
-  show_examples_first(*command, kExamples);
+  CLI::App* command = add_command(root, "train", "Trains a network on several workers.", kExamples);
   auto flags = std::make_shared<TrainFlags>();
   trainer::TrainOptions& options = flags->options;
   command

@@ -13,8 +13,8 @@
 
 namespace thinwire::cli {
 
-// Without a file nothing is written. Rank 0 tells the course of the run; every rank adds its own
-// warnings and its error, so that a stream tells what each of them knows. Any thread may call.
+// Writes the event stream; writes nothing without a file. Rank 0 reports the progress of the run;
+// every rank adds its own warnings and its error. Any thread may call.
 class TrainEvents {
  public:
   // `rank` is nullopt where one process runs all ranks, or only starts them.

@@ -1,5 +1,4 @@
 #include "cli/train_flags.h"
-#include "base/readable.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +8,8 @@
 #include "base/duration.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "cli/numel.h"
-#include "cli/ranges.h"
+#include "base/readable.h"
+#include "cli/flag_values.h"
 
 namespace thinwire::cli {
 namespace {
@@ -36,7 +35,7 @@ void require(bool holds, std::string_view text) {
 
 }  // namespace
 
-void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& data) {
+void complete(TrainFlags& flags, const launch::Group& group, const trainer::DataPair& data) {
   trainer::TrainOptions& options = flags.options;
   const int workers = group.join.size;
   require(options.learning_rate > 0, "--lr 0: it must be more than 0");
@@ -60,7 +59,7 @@ void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& da
 
 // A run takes at least this: parameters, gradients, velocity and the state of a strategy. The
 // activations that layers keep for their gradients come on top.
-void check_memory(std::size_t parameters, const Group& group) {
+void check_memory(std::size_t parameters, const launch::Group& group) {
   constexpr std::uint64_t kBuffers = 5;
   const std::uint64_t needed = std::uint64_t{parameters} * sizeof(float) * kBuffers *
                                static_cast<std::uint64_t>(group.workers_to_fit);

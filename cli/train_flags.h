@@ -4,8 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/group.h"
+#include "launch/group.h"
 #include "trainer/train.h"
+
+namespace CLI {
+class App;
+}
 
 namespace thinwire::cli {
 
@@ -16,7 +20,7 @@ struct TrainFlags {
   std::string nonfinite = "skip";
   std::vector<std::string> slow;
   double step_time = 0;
-  GroupFlags group;
+  launch::GroupOptions group;
   std::string events;  // the file of the event stream; empty: none
   bool json = false, quiet = false;
 };
@@ -27,9 +31,9 @@ void add_training_flags(CLI::App& command, TrainFlags& flags);
 void add_run_flags(CLI::App& command, TrainFlags& flags);
 
 // Fills the options from the flags. ConfigError if they are wrong, before anything starts.
-void complete(TrainFlags& flags, const Group& group, const trainer::DataPair& data);
+void complete(TrainFlags& flags, const launch::Group& group, const trainer::DataPair& data);
 
 // ConfigError if a model per worker does not fit into this machine's memory.
-void check_memory(std::size_t parameters, const Group& group);
+void check_memory(std::size_t parameters, const launch::Group& group);
 
 }  // namespace thinwire::cli

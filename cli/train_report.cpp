@@ -1,9 +1,7 @@
 #include "cli/train_report.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 
 #include "base/readable.h"
@@ -38,36 +36,15 @@ Json detail(const std::vector<Metric>& metrics) {
   return out;
 }
 
-std::string this_host() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-[[noreturn]] void cannot_write(const fs::path& file) {
-  ErrorFields fields;
-  fields.rank = fields.peer = 0;
-  fields.host = this_host();
-  fields.operation = "save";
-  fields.remedy = Remedy::free_disk_space;
-  throw Error(fmt::format("rank 0: cannot write {} ({})", file.string(),
-                          std::generic_category().message(errno)),
-              std::move(fields));
-}
-
-void write_file(const fs::path& file, const std::string& text) {
-  std::ofstream out(file);
-  if (!(out << text << std::endl)) cannot_write(file);
-}
-
 }  // namespace
 
 TrainReport::TrainReport(launch::Io& io, const TrainSetting& setting, TrainEvents& events)
     : io_(io), setting_(setting), events_(events), progress_(io) {
   const std::string& out = setting.options.out;
   if (out.empty()) return;
-  log_.open(fs::path(out) / "run.jsonl", setting.options.resume ? std::ios::app : std::ios::trunc);
-  if (!log_) throw ConfigError(fmt::format("--out {}: run.jsonl cannot be written there", out));
+  if (!log_.open(fs::path(out) / "run.jsonl", setting.options.resume)) {
+    throw ConfigError(fmt::format("--out {}: run.jsonl cannot be written there", out));
+  }
 }
 
 trainer::Observer TrainReport::observer() {
@@ -110,18 +87,17 @@ Json TrainReport::step_event(const trainer::StepReport& report) const {
 void TrainReport::step(const trainer::StepReport& report) {
   bytes_ += report.bytes_sent;
   if (log_.is_open()) {
-    if (first_step_ == 0 && setting_.options.resume) drop_repeated_steps(report.step);
-    log(Json{{"step", report.step},
-             {"epoch", report.epoch},
-             {"time", report.time.count()},
-             {"loss", report.loss},
-             {"lr", report.learning_rate},
-             {"bytes", report.bytes_sent},
-             {"seconds_compute", report.compute.count()},
-             {"seconds_codec", report.codec.count()},
-             {"seconds_wire", report.wire.count()},
-             {"residual_ratio", report.residual_ratio}}
-            .dump());
+    if (first_step_ == 0 && setting_.options.resume) log_.drop_from(report.step);
+    log_.write(Json{{"step", report.step},
+                    {"epoch", report.epoch},
+                    {"time", report.time.count()},
+                    {"loss", report.loss},
+                    {"lr", report.learning_rate},
+                    {"bytes", report.bytes_sent},
+                    {"seconds_compute", report.compute.count()},
+                    {"seconds_codec", report.codec.count()},
+                    {"seconds_wire", report.wire.count()},
+                    {"residual_ratio", report.residual_ratio}});
   }
   const Seconds now = system_runtime().now();
   if (first_step_ == 0) {
@@ -143,19 +119,17 @@ void TrainReport::step(const trainer::StepReport& report) {
 void TrainReport::met(const trainer::TrainingLoss& training) {
   training_loss_ = training.loss;
   if (!log_.is_open()) return;
-  log(Json{{"step", training.last_step},
-           {"first_step", training.first_step},
-           {"train_loss", training.loss}}
-          .dump());
+  log_.write(Json{{"step", training.last_step},
+                  {"first_step", training.first_step},
+                  {"train_loss", training.loss}});
 }
 
 void TrainReport::evaluated(const trainer::StepReport& report, const trainer::Evaluation& test) {
   if (log_.is_open()) {
-    log(Json{{"step", report.step},
-             {"time", report.time.count()},
-             {"test_loss", test.loss},
-             {"test_accuracy", test.accuracy}}
-            .dump());
+    log_.write(Json{{"step", report.step},
+                    {"time", report.time.count()},
+                    {"test_loss", test.loss},
+                    {"test_accuracy", test.accuracy}});
   }
   const Json event{{"step", report.step},           {"position", report.position},
                    {"epoch", report.epoch},         {"seconds", report.time.count()},
@@ -170,32 +144,6 @@ void TrainReport::note(const std::string& text) {
   events_.note(text);
   progress_.clear();
   io_.err << fmt::format("{}{}\n", launch::kErrorPrefix, text);
-}
-
-void TrainReport::log(const std::string& line) {
-  if (!(log_ << line << std::endl)) cannot_write(fs::path(setting_.options.out) / "run.jsonl");
-}
-
-// A run that was killed has logged steps after its last checkpoint; it runs them again.
-void TrainReport::drop_repeated_steps(std::uint64_t first_step) {
-  const fs::path file = fs::path(setting_.options.out) / "run.jsonl";
-  log_.close();
-  std::string kept;
-  {
-    std::ifstream in(file);
-    for (std::string text; std::getline(in, text);) {
-      const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-      // A line that is damaged is dropped, too.
-      const bool has_step = line.is_object() && line.contains("step");
-      if (!has_step || !line["step"].is_number_unsigned()) continue;
-      if (line["step"].get<std::uint64_t>() < first_step) kept += text + '\n';
-    }
-  }
-  // The new log is complete before it replaces the old one, so that a kill never loses it.
-  const fs::path shortened = file.string() + ".tmp";
-  log_.open(shortened, std::ios::trunc);
-  if (!(log_ << kept << std::flush)) cannot_write(shortened);
-  fs::rename(shortened, file);
 }
 
 Json TrainReport::summary_json(const trainer::TrainResult& result) const {
@@ -259,7 +207,7 @@ void TrainReport::print_summary(const trainer::TrainResult& result) {
 }
 
 void TrainReport::print_stragglers(const trainer::TrainResult& result) {
-  constexpr std::size_t kNamed = 3;  // of a thousand workers, more would bury the rest
+  constexpr std::size_t kNamed = 3;  // with many workers, more names would hide the rest
   const auto& late = result.stragglers;
   for (std::size_t i = 0; i < std::min(late.size(), kNamed); ++i) {
     const trainer::LateWorker& worker = late[i];
@@ -281,7 +229,7 @@ void TrainReport::finish(const trainer::TrainResult& result, Summary wanted) {
   // A path need not be UTF-8.
   const std::string summary = fields.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (!setting_.options.out.empty()) {
-    write_file(fs::path(setting_.options.out) / "summary.json", summary);
+    observe::write_line(fs::path(setting_.options.out) / "summary.json", summary);
   }
   if (wanted == Summary::json) io_.out << summary << '\n';
   if (wanted == Summary::text) print_summary(result);

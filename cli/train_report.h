@@ -1,11 +1,10 @@
 // Shows the progress and the summary of `train`, and writes the files of --out.
 #pragma once
 
-#include <fstream>
 #include <string>
 
 #include "launch/console.h"
-#include "observe/events.h"
+#include "observe/run_log.h"
 #include "thinwire/types.h"
 #include "trainer/train.h"
 
@@ -43,16 +42,12 @@ class TrainReport {
   observe::Json summary_json(const trainer::TrainResult& result) const;
   void print_summary(const trainer::TrainResult& result);
   void print_stragglers(const trainer::TrainResult& result);
-  // A line of run.jsonl, on disk when this returns, so that a run that is killed has its last
-  // steps.
-  void log(const std::string& line);
-  void drop_repeated_steps(std::uint64_t first_step);
 
   launch::Io& io_;
   TrainSetting setting_;
   TrainEvents& events_;
   launch::Progress progress_;
-  std::ofstream log_;
+  observe::RunLog log_;
   std::uint64_t bytes_ = 0;
   observe::Json training_loss_;  // of all workers; null before the first milestone
   // These are in real time; on sim the run has a clock of its own.

@@ -1,4 +1,4 @@
-#include "cli/numel.h"
+#include "cli/flag_values.h"
 #include "fuzz/target.h"
 
 namespace thinwire::fuzz {

@@ -41,7 +41,7 @@ Io process_io() {
 void print_error(Io& io, std::string_view text) {
   const std::string_view red = io.color_err ? "\033[31m" : "";
   const std::string_view plain = io.color_err ? "\033[0m" : "";
-  // In one piece: what is written piece by piece to a pipe may be torn by another rank's lines.
+  // One write, because lines of other ranks may come between several writes to a pipe.
   io.err << fmt::format("{}{}{}{}{}\n", io.live ? kEraseLine : "", red, kErrorPrefix, text, plain)
          << std::flush;
 }

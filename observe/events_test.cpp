@@ -1,4 +1,4 @@
-// The event stream: whole lines, whoever writes; a reader that follows it; the fields of errors.
+// The event stream: several writers write whole lines, a reader follows it, errors have fields.
 #include "observe/events.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST_F(Events, AFileThatCannotBeWrittenIsRefused) {
   EXPECT_EQ(to_string(no_room.fields().remedy), "free_disk_space");
 }
 
-// Several writers as several ranks have them, and a reader that comes at any moment.
+// Several writers, as with several ranks, and a reader that reads at any moment.
 TEST_F(Events, AreWholeWhileOthersWrite) {
   constexpr int kWriters = 4, kEvents = 500;
   EventWriter(file_, Open::fresh).write("start", Json::object());

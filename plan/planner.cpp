@@ -1,5 +1,4 @@
 #include "plan/planner.h"
-#include "base/readable.h"
 
 #include <fmt/format.h>
 
@@ -8,57 +7,62 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "base/readable.h"
 #include "base/spec.h"
 
 namespace thinwire::plan {
 namespace {
 
-// Rows and columns of all layers together are then about as many as those of ResNet-50.
+// With this side, all layers together have about as many rows and columns as ResNet-50.
 constexpr std::size_t kLayerSide = 512;
 
-// Parameters of a simulated worker in synchronous; of many workers the sum is limited instead, and
-// where that would not be faithful, a larger sum.
+// A simulated worker of a synchronous strategy has kFaithful parameters. With many workers the sum
+// over all of them is limited to kPatientTotal, or to kLargestTotal where fewer parameters would
+// not represent the model.
 constexpr std::size_t kFaithful = std::size_t{1} << 20;
 constexpr std::size_t kPatientTotal = std::size_t{1} << 28;
 constexpr std::size_t kLargestTotal = std::size_t{1} << 29;
-// What a worker sends in a step, so that 40 bytes of header do not count,
-constexpr double kLeastBytes = 4096;
-// or that they should be spoken of.
-constexpr double kFewBytes = 1024;
-// Blocks are dealt out almost evenly if there are slightly fewer than a multiple of the workers.
+// From kLeastBytes per step on, the 40 bytes of a header do not matter. Below kFewBytes a note
+// mentions them.
+constexpr double kLeastBytes = 4096, kFewBytes = 1024;
+// Blocks are divided almost evenly if there are slightly fewer than a multiple of the workers.
 constexpr double kAlmostAll = 0.99;
 // How much busier the busiest worker of the part may be than that of the whole, over the mean.
 constexpr double kMostUneven = 1.1;
 // How many more rows and columns the part may have than the whole, for its parameters.
 constexpr double kMoreSides = 1.05;
 
-// Workers that exchange models now and then are followed over many steps, each of which moves all
-// parameters.
+// Workers that exchange models now and then are simulated over many steps, each of which updates
+// all parameters.
 constexpr std::size_t kQuickMoves = std::size_t{1} << 25;
 constexpr std::size_t kLeastMoved = std::size_t{1} << 14;  // per worker
-constexpr int kFewestSteps = 24, kMostSteps = 4096;        // more of them until enough was seen
+constexpr int kFewestSteps = 24, kMostSteps = 4096;        // as many as show enough exchanges
 constexpr double kAveragesToSee = 8;
 constexpr int kExchangesToSee = 3, kFewestExchanges = 2;
-constexpr int kMostFreeWorkers = 256;  // who tell each other in every step how far they are
-// Letters in few bits begin when 16 whole ones have come; chance gives some workers fewer.
+// Asynchronous workers notify each other of their progress in every step.
+constexpr int kMostAsynchronousWorkers = 256;
+// A worker quantizes its messages once it has received 16 in full precision; by chance some workers
+// receive fewer.
 constexpr double kMessagesToLearn = 32;
 
-// With more of them, one step of a kind has to be enough.
+// With more workers than this, a single step is measured.
 constexpr int kManyWorkers = 16;
 
-// Steps differ if they send that much more or less than the one before, as with servers, which send
-// what happened to be picked: then the mean of many counts, of fewer if there are many workers.
+// Steps differ if they send that share more or less than the step before, as with servers, whose
+// messages depend on what the workers picked. Then the mean of several steps counts; with many
+// workers, of fewer steps.
 constexpr double kSteady = 0.02;
 constexpr int kChangingSteps = 512, kFewestChanging = 4, kMostChanging = 24;
 
-// What a strategy computes grows with the parameters once they are far more than the caches hold.
+// The computing time of a strategy grows with the number of parameters once these are far more than
+// the caches hold.
 struct Trial {
   std::size_t numel;
   int steps;
 };
 constexpr Trial kFirstTrial{std::size_t{1} << 20, 2};  // whether it computes anything
-constexpr Trial kLockstepTrial{std::size_t{1} << 23, 12};
-constexpr Trial kDriftingTrial{std::size_t{1} << 21, 36};  // a letter goes out now and then
+constexpr Trial kSynchronousTrial{std::size_t{1} << 23, 12};
+constexpr Trial kPeriodicTrial{std::size_t{1} << 21, 36};  // exchanges are rare
 
 constexpr double kShareOfMemory = 0.8;
 
@@ -72,8 +76,8 @@ void check_memory(std::size_t numel, int workers, SyncMode sync_mode) {
                   workers, numel, base::gibibytes(need), base::gibibytes(*room)));
 }
 
-// Enough for averages of all models to begin and end several times.
-int drifting_steps(const Workload& workload, Seconds computing) {
+// Returns enough steps for averages of all models to begin and end several times.
+int periodic_steps(const Workload& workload, Seconds computing) {
   const Seconds average = workload.network.transfer_time(2 * sizeof(float) * workload.layout.numel);
   const double steps = std::ceil(kAveragesToSee * average / computing);
   return static_cast<int>(std::clamp<double>(steps, kFewestSteps, kMostSteps));
@@ -81,7 +85,7 @@ int drifting_steps(const Workload& workload, Seconds computing) {
 
 std::size_t largest_part(int workers) { return kLargestTotal / static_cast<std::size_t>(workers); }
 
-// Its messages are as long as the sides of the matrices, whatever these hold.
+// Returns whether the length of its messages depends on the sides of the matrices alone.
 bool sends_sides(const std::string& strategy) {
   return make_strategy(strategy)->cost_profile().by_matrix_shape;
 }
@@ -95,7 +99,7 @@ double sides_per_parameter(const Layout& layout) {
   return static_cast<double>(summary.rows + summary.columns) / summary.numel();
 }
 
-// What the worker with most of the blocks has, over the mean.
+// Returns how many times the mean the worker with most blocks has.
 double unevenness(double blocks_per_worker) {
   return std::ceil(blocks_per_worker) / blocks_per_worker;
 }
@@ -134,10 +138,10 @@ std::size_t Planner::faithful_numel(const StrategyProfile& profile, int workers)
 
 SimulationSpec Planner::simulation_spec(const Prediction& of, Layout part) const {
   check_memory(part.numel, of.workers, of.sync_mode);
-  SimulationSpec plan{of.strategy, of.workers, std::move(part), workload_.network,
+  SimulationSpec spec{of.strategy, of.workers, std::move(part), workload_.network,
                       workload_.step_time};
-  plan.scale = static_cast<double>(workload_.layout.numel) / static_cast<double>(plan.layout.numel);
-  return plan;
+  spec.scale = static_cast<double>(workload_.layout.numel) / static_cast<double>(spec.layout.numel);
+  return spec;
 }
 
 Planner::StrategyProfile Planner::measure_profile(const Prediction& of) const {
@@ -146,21 +150,21 @@ Planner::StrategyProfile Planner::measure_profile(const Prediction& of) const {
   StrategyProfile out;
   const auto try_out = [&](const Trial& trial) {
     const std::size_t numel = std::min(trial.numel, workload_.layout.numel);
-    SimulationSpec plan = simulation_spec(two, reduced(limited(layout_summary_, numel), numel));
-    plan.network = Network{};
-    plan.counted = trial.steps;
-    const SimulationResult result = simulate_strategy(plan);
-    out.codec = plan.scale * result.codec;
+    SimulationSpec spec = simulation_spec(two, reduced(limited(layout_summary_, numel), numel));
+    spec.network = Network{};
+    spec.counted = trial.steps;
+    const SimulationResult result = simulate_strategy(spec);
+    out.codec = spec.scale * result.codec;
     out.computes = result.codec > Seconds(0);
-    out.bytes_per_parameter = result.bytes_sent / static_cast<double>(plan.layout.numel);
+    out.bytes_per_parameter = result.bytes_sent / static_cast<double>(spec.layout.numel);
     out.blocks_per_parameter = result.cost.blocks / static_cast<double>(workload_.layout.numel);
   };
   if (of.sync_mode != SyncMode::synchronous) {
-    try_out(kDriftingTrial);
+    try_out(kPeriodicTrial);
     return out;
   }
   try_out(kFirstTrial);
-  if (out.computes) try_out(kLockstepTrial);
+  if (out.computes) try_out(kSynchronousTrial);
   return out;
 }
 
@@ -171,84 +175,86 @@ const Planner::StrategyProfile& Planner::profile_of(const Prediction& of) {
   try {
     out = measure_profile(of);
   } catch (const ConfigError&) {
-    // As servers on three ranks: the simulation_spec with all workers tells, or says why not.
+    // The strategy needs more than two workers, for example for its servers. The simulation with
+    // all workers still runs, or says why it cannot.
   }
   return out;
 }
 
-// What the strategy computes may grow with the number of workers; what it takes at least was
-// measured with more parameters. One that computes nothing has nothing to quiesce, either, such as
-// what servers keep back.
+// The strategy's computing time may grow with the number of workers; its least value was measured
+// with more parameters. A strategy that computes nothing needs no warm-up: it keeps no values back,
+// as servers do.
 void Planner::simulate_synchronous(const StrategyProfile& profile, Prediction& out) const {
   const bool many = out.workers > kManyWorkers;
   const std::size_t numel = faithful_numel(profile, out.workers);
-  SimulationSpec plan = simulation_spec(out, part_of(out, numel));
-  plan.warmup = !profile.computes ? 0 : many ? 3 : 4;
-  plan.counted = many ? 1 : 2;
-  SimulationResult result = simulate_strategy(plan);
+  SimulationSpec spec = simulation_spec(out, part_of(out, numel));
+  spec.warmup = !profile.computes ? 0 : many ? 3 : 4;
+  spec.counted = many ? 1 : 2;
+  SimulationResult result = simulate_strategy(spec);
   if (result.change > kSteady) {
-    plan.counted = std::clamp(kChangingSteps / out.workers, kFewestChanging, kMostChanging);
-    plan.warmup = plan.counted / 2;
-    result = simulate_strategy(plan);
+    spec.counted = std::clamp(kChangingSteps / out.workers, kFewestChanging, kMostChanging);
+    spec.warmup = spec.counted / 2;
+    result = simulate_strategy(spec);
   }
-  out.codec = std::max(profile.codec, plan.scale * result.codec);
-  conclude(plan, result, out);
+  out.codec = std::max(profile.codec, spec.scale * result.codec);
+  conclude(spec, result, out);
   out.step += out.codec;
-  check_blocks(plan, out);
-  check_matrices(plan, out);
-  check_headers(plan, profile, out);
+  check_blocks(spec, out);
+  check_matrices(spec, out);
+  check_headers(spec, profile, out);
 }
 
-// Their own computing goes on beside exchanges in the background, so it is part of the
-// simulation_spec.
+// These strategies compute while exchanges run in the background, so their computing is part of the
+// simulation.
 void Planner::simulate_periodic(Prediction& out) const {
-  if (out.sync_mode == SyncMode::asynchronous && out.workers > kMostFreeWorkers) {
-    throw ConfigError(fmt::format(
-        "workers asynchronously are followed over many steps, up to {} of them", kMostFreeWorkers));
+  if (out.sync_mode == SyncMode::asynchronous && out.workers > kMostAsynchronousWorkers) {
+    throw ConfigError(
+        fmt::format("asynchronous workers are simulated over many steps, at most {} of them",
+                    kMostAsynchronousWorkers));
   }
   const Seconds computing = workload_.step_time + out.codec;
   const bool few_bits = sends_few_bits(out.strategy);
-  SimulationSpec plan;
+  SimulationSpec spec;
   SimulationResult result;
-  int settling = 0;
-  for (int steps = drifting_steps(workload_, computing);;) {
+  int least_warmup = 0;
+  for (int steps = periodic_steps(workload_, computing);;) {
     const auto moves = static_cast<std::size_t>(out.workers) * static_cast<std::size_t>(steps);
-    plan = simulation_spec(out, part_of(out, std::max(kLeastMoved, kQuickMoves / moves)));
-    plan.computing = computing;
-    plan.counted = steps;
-    plan.warmup = std::max(steps / 3, settling);
-    result = simulate_strategy(plan);
+    spec = simulation_spec(out, part_of(out, std::max(kLeastMoved, kQuickMoves / moves)));
+    spec.computing = computing;
+    spec.counted = steps;
+    spec.warmup = std::max(steps / 3, least_warmup);
+    result = simulate_strategy(spec);
     const bool seen = result.exchanges >= kExchangesToSee || steps >= kMostSteps;
-    const bool settled = !few_bits || result.coded || plan.warmup >= kMostSteps;
-    if (seen && settled) break;
+    const bool steady = !few_bits || result.coded || spec.warmup >= kMostSteps;
+    if (seen && steady) break;
     if (!seen) steps = std::min(kMostSteps, 4 * steps);
-    if (settled) continue;
-    const double rate = result.cost.exchanges / (plan.warmup + plan.counted);
+    if (steady) continue;
+    const double rate = result.cost.exchanges / (spec.warmup + spec.counted);
     const double learning = kMessagesToLearn / std::max(rate, 1e-9);
-    settling = static_cast<int>(
-        std::clamp<double>(learning, 2 * plan.warmup, static_cast<double>(kMostSteps)));
+    least_warmup = static_cast<int>(
+        std::clamp<double>(learning, 2 * spec.warmup, static_cast<double>(kMostSteps)));
   }
   if (result.exchanges < kFewestExchanges) {
     throw ConfigError(
         fmt::format("{}: in {} simulated steps a worker sent its model {} times; too rarely to "
                     "predict what a step sends",
-                    out.strategy, plan.counted, result.exchanges));
+                    out.strategy, spec.counted, result.exchanges));
   }
-  conclude(plan, result, out);
+  conclude(spec, result, out);
   if (few_bits && !result.coded) {
     out.notes.push_back(fmt::format(
         "after {} steps not all workers had received the 16 full-precision messages after which "
         "messages are quantized: later steps send less",
-        plan.warmup));
+        spec.warmup));
   }
 }
 
-void Planner::conclude(const SimulationSpec& plan, const SimulationResult& result,
+void Planner::conclude(const SimulationSpec& spec, const SimulationResult& result,
                        Prediction& out) const {
   out.step = result.step;
-  out.scale = plan.scale;
+  out.scale = spec.scale;
   const auto of_all = [&](double bytes) {
-    return plan.scale * (bytes - result.fixed_bytes) + result.fixed_bytes;
+    return spec.scale * (bytes - result.fixed_bytes) + result.fixed_bytes;
   };
   out.bytes_per_worker_step = of_all(result.bytes_sent);
   out.wire_bound =
@@ -257,14 +263,14 @@ void Planner::conclude(const SimulationSpec& plan, const SimulationResult& resul
   out.notes = result.warnings;
   // Strategies report bytes as represented by the part; their computing was that of the part alone.
   for (Metric& metric : out.metrics) {
-    if (metric.is_computing) metric.amount *= plan.scale;
+    if (metric.is_computing) metric.amount *= spec.scale;
   }
-  out.blocks_per_worker = result.cost.blocks / plan.workers;
+  out.blocks_per_worker = result.cost.blocks / spec.workers;
 }
 
-void Planner::check_blocks(const SimulationSpec& plan, const Prediction& out) const {
-  if (out.blocks_per_worker == 0 || plan.scale == 1) return;
-  const double blocks = out.blocks_per_worker / plan.scale;
+void Planner::check_blocks(const SimulationSpec& spec, const Prediction& out) const {
+  if (out.blocks_per_worker == 0 || spec.scale == 1) return;
+  const double blocks = out.blocks_per_worker / spec.scale;
   const double ratio = unevenness(blocks) / unevenness(out.blocks_per_worker);
   if (ratio <= kMostUneven) return;
   throw ConfigError(fmt::format(
@@ -273,19 +279,19 @@ void Planner::check_blocks(const SimulationSpec& plan, const Prediction& out) co
       out.strategy, out.blocks_per_worker, blocks, ratio));
 }
 
-void Planner::check_matrices(const SimulationSpec& plan, Prediction& out) const {
-  if (!sends_sides(out.strategy) || plan.scale == 1) return;
-  const double ratio = sides_per_parameter(plan.layout) / sides_per_parameter(workload_.layout);
+void Planner::check_matrices(const SimulationSpec& spec, Prediction& out) const {
+  if (!sends_sides(out.strategy) || spec.scale == 1) return;
+  const double ratio = sides_per_parameter(spec.layout) / sides_per_parameter(workload_.layout);
   if (ratio <= kMoreSides) return;
   out.notes.push_back(fmt::format(
       "its matrices were cut down to {} x {} to be simulated: it sends up to {:.1f} times less",
-      plan.layout.tensors[0].shape[0], plan.layout.tensors[0].shape[1], ratio));
+      spec.layout.tensors[0].shape[0], spec.layout.tensors[0].shape[1], ratio));
 }
 
-void Planner::check_headers(const SimulationSpec& plan, const StrategyProfile& profile,
+void Planner::check_headers(const SimulationSpec& spec, const StrategyProfile& profile,
                             Prediction& out) const {
-  const double bytes = profile.bytes_per_parameter * static_cast<double>(plan.layout.numel);
-  if (plan.scale == 1 || bytes == 0 || bytes >= kFewBytes) return;
+  const double bytes = profile.bytes_per_parameter * static_cast<double>(spec.layout.numel);
+  if (spec.scale == 1 || bytes == 0 || bytes >= kFewBytes) return;
   out.notes.push_back(fmt::format(
       "messages of the part that was simulated are so short ({:.0f} bytes) that their headers "
       "count, and are multiplied: it sends less",

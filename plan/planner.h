@@ -1,5 +1,5 @@
-// What a step of training will take and send, by strategy and number of workers: the real
-// strategies on simulated workers. docs/plan.md tells how.
+// Predicts the time and the bytes of a training step, by strategy and number of workers, with the
+// real strategies on simulated workers. docs/plan.md explains the method.
 #pragma once
 
 #include <map>
@@ -17,12 +17,12 @@ inline constexpr int kMostPlannedWorkers = 1024;
 
 struct Workload {
   Layout layout;
-  Seconds step_time{0};  // what computing a step takes on one worker
+  Seconds step_time{0};  // for one worker to compute a step
   Network network;
-  bool full = false;  // every parameter is simulated, however long it takes
+  bool full = false;  // simulate every parameter, however long it takes
 };
 
-// A model of which only the number of parameters is known: square matrices.
+// Returns square matrices for a model of which only the number of parameters is known.
 Layout synthetic_model(std::size_t numel);
 
 struct Prediction {
@@ -33,47 +33,48 @@ struct Prediction {
   Seconds codec{0};                  // of it, the strategy's own computing, as measured here
   double efficiency = 1;             // computing / step, times the share of ranks that train
   double bytes_per_worker_step = 0;  // mean over the workers
-  // What the busiest link needs for its bytes, if they are all that happens.
+  // The time that the busiest link needs for its bytes alone.
   Seconds wire_bound{0};
-  double blocks_per_worker = 0;  // into which an exchange is divided; 0: it is not
-  double scale = 1;              // the payload was simulated so many times smaller
+  double blocks_per_worker = 0;  // of an exchange that is divided into blocks; 0: it is not
+  double scale = 1;              // the payload was simulated this many times smaller
   std::vector<Metric> metrics;
-  std::vector<std::string> notes;  // what the strategy warns of, and where the part falls short
+  std::vector<std::string> notes;  // warnings of the strategy and of the simulation
 };
 
 class Planner {
  public:
   explicit Planner(Workload workload);
 
-  // ConfigError if it cannot be told for so many workers, with the reason.
+  // Throws ConfigError, with the reason, if that number of workers cannot be simulated.
   Prediction predict(const std::string& strategy, int workers);
 
  private:
-  // What two workers, the fewest that exchange anything, show of a strategy; nothing of one that
-  // wants more of them.
+  // Measured with two workers, the fewest that exchange anything. A strategy that needs more has
+  // the default values.
   struct StrategyProfile {
     bool computes = true;
     Seconds codec{0};                 // of a step with all parameters
     double bytes_per_parameter = 0;   // that a worker sends
-    double blocks_per_parameter = 0;  // that are dealt out among the workers, each as a whole
+    double blocks_per_parameter = 0;  // that are divided among the workers as wholes
   };
   const StrategyProfile& profile_of(const Prediction& of);  // found once per strategy
   StrategyProfile measure_profile(const Prediction& of) const;
 
   void simulate_synchronous(const StrategyProfile& profile, Prediction& out) const;
   void simulate_periodic(Prediction& out) const;
-  // The part of the model to simulate: about so many parameters, which stand for all of them.
+  // Returns the part of the model to simulate: about `numel` parameters that represent all of them.
   Layout part_of(const Prediction& of, std::size_t numel) const;
-  // As many as show what the strategy does with all of them.
+  // Returns how many parameters are enough to show what the strategy does with all of them.
   std::size_t faithful_numel(const StrategyProfile& profile, int workers) const;
-  // ConfigError if it does not fit into memory.
+  // Throws ConfigError if the simulation does not fit into memory.
   SimulationSpec simulation_spec(const Prediction& of, Layout part) const;
-  void conclude(const SimulationSpec& plan, const SimulationResult& result, Prediction& out) const;
-  // Where the part is not like the whole: a note, or ConfigError if it would mislead.
-  void check_matrices(const SimulationSpec& plan, Prediction& out) const;
-  void check_headers(const SimulationSpec& plan, const StrategyProfile& profile,
+  void conclude(const SimulationSpec& spec, const SimulationResult& result, Prediction& out) const;
+  // These compare the part with the whole model. They add a note if the two differ, or throw
+  // ConfigError if the prediction would mislead.
+  void check_matrices(const SimulationSpec& spec, Prediction& out) const;
+  void check_headers(const SimulationSpec& spec, const StrategyProfile& profile,
                      Prediction& out) const;
-  void check_blocks(const SimulationSpec& plan, const Prediction& out) const;
+  void check_blocks(const SimulationSpec& spec, const Prediction& out) const;
 
   Workload workload_;
   LayoutSummary layout_summary_;

@@ -101,11 +101,11 @@ double metric(const Prediction& prediction, std::string_view name) {
 
 TEST(Prediction, KeepsThePapersOrder) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  Planner forecaster(workload(25'557'032));
+  Planner planner(workload(25'557'032));
   for (const int workers : {4, 8, 16, 32}) {
     // Without the strategies' own computing, which a busy machine may disturb.
     const auto wire = [&](const char* strategy) {
-      const Prediction out = forecaster.predict(strategy, workers);
+      const Prediction out = planner.predict(strategy, workers);
       return out.step - out.codec;
     };
     const Seconds gtopk = wire("gtopk"), topk = wire("topk"), dense = wire("dense");
@@ -123,28 +123,28 @@ TEST(Prediction, CountsRanksThatOnlyServeAsLost) {
 
 TEST(Prediction, OfAStrategyThatTwoRanksAreTooFewFor) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  Planner forecaster(workload(100'000));
-  EXPECT_GT(forecaster.predict("ps:servers=4", 8).step, kComputing);
-  EXPECT_THROW(forecaster.predict("ps:servers=4", 3), ConfigError);
+  Planner planner(workload(100'000));
+  EXPECT_GT(planner.predict("ps:servers=4", 8).step, kComputing);
+  EXPECT_THROW(planner.predict("ps:servers=4", 3), ConfigError);
 }
 
-// The news that workers asynchronously exchange in every step are no letters.
+// The messages by which asynchronous workers report their progress are not counted as models.
 TEST(Prediction, SeesLettersThatAreRare) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   constexpr std::size_t kNumel = 20'000;
   constexpr double kPeriod = 200;
   const Prediction out = Planner(workload(kNumel)).predict("gossip:trigger=period,period=200", 4);
   EXPECT_NEAR(metric(out, "messages_per_worker_step"), 1 / kPeriod, 0.2 / kPeriod);
-  const double letters = sizeof(float) * kNumel / kPeriod;
-  EXPECT_NEAR(out.bytes_per_worker_step, letters, 0.2 * letters);
+  const double model_bytes = sizeof(float) * kNumel / kPeriod;
+  EXPECT_NEAR(out.bytes_per_worker_step, model_bytes, 0.2 * model_bytes);
 }
 
 TEST(Prediction, WaitsForLettersInFewBits) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   constexpr std::size_t kNumel = 20'000;
-  Planner forecaster(workload(kNumel));
-  const Prediction whole = forecaster.predict("gossip:trigger=period,period=8", 4);
-  const Prediction few = forecaster.predict("gossip:trigger=period,period=8,bits=4", 4);
+  Planner planner(workload(kNumel));
+  const Prediction whole = planner.predict("gossip:trigger=period,period=8", 4);
+  const Prediction few = planner.predict("gossip:trigger=period,period=8,bits=4", 4);
   EXPECT_TRUE(few.notes.empty());
   EXPECT_LT(few.bytes_per_worker_step, 0.2 * whole.bytes_per_worker_step);
 }
@@ -159,16 +159,16 @@ TEST(Prediction, SaysSoIfMessagesAreNeverQuantized) {
 
 TEST(Prediction, LeavesOutWhatIsTooRareToSee) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  Planner forecaster(workload(1000));
-  EXPECT_THROW(forecaster.predict("localsgd:period=10000", 2), ConfigError);
-  EXPECT_THROW(forecaster.predict("gossip:trigger=period,period=10000", 2), ConfigError);
+  Planner planner(workload(1000));
+  EXPECT_THROW(planner.predict("localsgd:period=10000", 2), ConfigError);
+  EXPECT_THROW(planner.predict("gossip:trigger=period,period=10000", 2), ConfigError);
 }
 
 TEST(Prediction, DealsOutBlocksAsEvenlyAsTheWholeModel) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   constexpr int kMany = 64;
-  Planner forecaster(workload(25'557'032));
-  const Prediction out = forecaster.predict("grandk", kMany);
+  Planner planner(workload(25'557'032));
+  const Prediction out = planner.predict("grandk", kMany);
   EXPECT_LT(out.wire_bound, 1.1 * Network::parse("1gbit").transfer_time(
                                       static_cast<std::size_t>(out.bytes_per_worker_step)));
   EXPECT_NEAR(metric(out, "blocks_per_worker"), 0.01 * 25'557'032 / 256 / kMany, 0.2);

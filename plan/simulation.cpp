@@ -12,15 +12,16 @@
 namespace thinwire::plan {
 namespace {
 
-// Far into a run, where every warm-up is over.
+// A step far into a run, where every warm-up is over.
 constexpr std::uint64_t kFirstStep = 1'000'000;
 constexpr float kLearningRate = 0.01f;
 // The four numbers by which asynchronous workers notify each other of their progress.
 constexpr double kProgressBytes = 32;
 
-// Gradients as in the midst of training: a direction that all of them share, and what is special to
-// each. What workers share in one step decides which coordinates they pick together; what the steps
-// of one worker share, how far they lead: thirteen in a row to five times the length of one.
+// Gradients as in the middle of training: the sum of a direction that all share and of noise. The
+// part that workers share in one step decides which coordinates they pick together. The part that
+// the steps of one worker share decides how far they lead: thirteen steps to five times the length
+// of one.
 struct Correlation {
   float shared, special;
 };
@@ -64,14 +65,14 @@ using Marks = std::span<const Mark>;
 
 class SimulatedWorker {
  public:
-  SimulatedWorker(Transport& wire, const SimulationSpec& plan, const TrainingGradients& gradients,
+  SimulatedWorker(Transport& wire, const SimulationSpec& spec, const TrainingGradients& gradients,
                   const LogSink& log)
       : wire_(wire),
-        plan_(plan),
+        plan_(spec),
         gradients_(gradients),
         log_(log),
         session_(wire, session_options()),
-        grads_(plan.layout.numel) {
+        grads_(spec.layout.numel) {
     // Synchronous strategies exchange gradients alone.
     if (session_.sync_mode() == SyncMode::synchronous) return;
     params_.assign(gradients.parameters().begin(), gradients.parameters().end());
@@ -92,7 +93,7 @@ class SimulatedWorker {
   }
 
   std::vector<Metric> metrics() { return session_.metrics(); }
-  // Of this rank at the end; the same on every rank for what `blocks` counts.
+  // The costs of this rank at the end. `blocks` is the same on every rank.
   CostProfile cost_profile() const { return session_.cost_profile(); }
 
  private:
@@ -120,8 +121,8 @@ class SimulatedWorker {
     session_.finish_step(view(), {1, kLearningRate});
   }
 
-  // Asynchronous workers notify each other of their progress in every step, which is not about
-  // their models: of these the strategy counts the exchanges.
+  // Asynchronous workers notify each other of their progress in every step. These messages are no
+  // exchanges of models, which the strategy itself counts.
   Mark mark() const {
     const Traffic& traffic = wire_.traffic();
     Mark out{wire_.now(), static_cast<double>(traffic.bytes_sent),
@@ -161,42 +162,42 @@ ExchangeCount count_exchanges(Marks marks) {
   return out;
 }
 
-// Of workers that tell something only now and then, what lies between the first and the last time
-// counts: whole intervals.
+// Adds up what the workers did. If a worker exchanges only now and then, the steps between its
+// first and its last exchange count, which are whole intervals.
 class Tally {
  public:
   void add(Marks marks) {
     const ExchangeCount count = count_exchanges(marks);
     exchanges_ = exchanges_ < 0 ? count.times : std::min(exchanges_, count.times);
-    const bool now_and_then =
-        count.times > 1 && static_cast<std::size_t>(count.times) + 1 < marks.size();
-    if (now_and_then) marks = marks.subspan(count.first, count.last - count.first + 1);
+    const bool rare = count.times > 1 && static_cast<std::size_t>(count.times) + 1 < marks.size();
+    if (rare) marks = marks.subspan(count.first, count.last - count.first + 1);
     const auto steps = static_cast<double>(marks.size() - 1);
     const double sent = marks.back().sent - marks.front().sent;
     const double received = marks.back().received - marks.front().received;
     steps_ += steps;
     time_ += marks.back().time - marks.front().time;
     sent_ += sent;
-    news_ += marks.back().fixed - marks.front().fixed;
+    fixed_ += marks.back().fixed - marks.front().fixed;
     busiest_ = std::max({busiest_, sent / steps, received / steps});
   }
 
   void report(SimulationResult& out) const {
     out.step = time_ / steps_;
     out.bytes_sent = sent_ / steps_;
-    out.fixed_bytes = news_ / steps_;
+    out.fixed_bytes = fixed_ / steps_;
     out.busiest_bytes = busiest_;
     out.exchanges = exchanges_;
   }
 
  private:
   int exchanges_ = -1;
-  double steps_ = 0, sent_ = 0, news_ = 0, busiest_ = 0;
+  double steps_ = 0, sent_ = 0, fixed_ = 0, busiest_ = 0;
   Seconds time_{0};
 };
 
-// What a step took of a time that is measured. In synchronous all steps are alike, and the shortest
-// is the one that the machine disturbed least; else a few steps may do the work of many.
+// Returns how much of a measured time a step took. The steps of a synchronous strategy are alike,
+// so the shortest is the one that the machine disturbed least; with others, a few steps may do the
+// work of many.
 double per_step(Marks marks, Seconds Mark::*field, SyncMode sync_mode) {
   const auto steps = static_cast<double>(marks.size() - 1);
   if (sync_mode != SyncMode::synchronous)
@@ -208,17 +209,17 @@ double per_step(Marks marks, Seconds Mark::*field, SyncMode sync_mode) {
   return shortest.count();
 }
 
-void evaluate(const std::vector<std::vector<Mark>>& marks, const SimulationSpec& plan,
+void evaluate(const std::vector<std::vector<Mark>>& marks, const SimulationSpec& spec,
               SimulationResult& out) {
-  const auto strategy = make_strategy(plan.strategy);
-  const auto first_worker = static_cast<std::size_t>(serving_ranks_of(*strategy, plan.workers));
+  const auto strategy = make_strategy(spec.strategy);
+  const auto first_worker = static_cast<std::size_t>(serving_ranks_of(*strategy, spec.workers));
   Tally tally;
   std::vector<double> codec;
   double served = 0;
   double last = 0, before = 0;  // what all sent in the last steps
   out.coded = true;
   for (std::size_t rank = 0; rank < marks.size(); ++rank) {
-    const Marks counted = Marks(marks[rank]).subspan(static_cast<std::size_t>(plan.warmup));
+    const Marks counted = Marks(marks[rank]).subspan(static_cast<std::size_t>(spec.warmup));
     tally.add(counted);
     const Marks all(marks[rank]);
     last += all[all.size() - 1].sent - all[all.size() - 2].sent;
@@ -240,19 +241,20 @@ const Metric* find_metric(const std::vector<Metric>& metrics, std::string_view n
   return found == metrics.end() ? nullptr : &*found;
 }
 
-SimulationResult simulate_strategy(const SimulationSpec& plan) {
-  const bool synchronous = sync_mode_of(*make_strategy(plan.strategy)) == SyncMode::synchronous;
-  const TrainingGradients gradients(plan.layout.numel, synchronous ? kOfWorkers : kOfSteps);
-  std::vector<std::vector<Mark>> marks(static_cast<std::size_t>(plan.workers));
+SimulationResult simulate_strategy(const SimulationSpec& spec) {
+  const bool synchronous = sync_mode_of(*make_strategy(spec.strategy)) == SyncMode::synchronous;
+  const TrainingGradients gradients(spec.layout.numel, synchronous ? kOfWorkers : kOfSteps);
+  std::vector<std::vector<Mark>> marks(static_cast<std::size_t>(spec.workers));
   SimulationResult out;
   const LogSink log = [&out](LogLevel, std::string_view text) { out.warnings.emplace_back(text); };
   transport::BackendOptions options;
-  options.size = plan.workers;
-  options.network = plan.network;
-  options.payload_scale = plan.scale;
-  options.timeout = Transport::kLongestTimeout;  // nobody is late, however slow the network is
+  options.size = spec.workers;
+  options.network = spec.network;
+  options.payload_scale = spec.scale;
+  options.timeout =
+      Transport::kLongestTimeout;  // no rank counts as late, however slow the network is
   run_workers("sim", options, [&](Transport& wire) {
-    SimulatedWorker worker(wire, plan, gradients, log);
+    SimulatedWorker worker(wire, spec, gradients, log);
     marks[static_cast<std::size_t>(wire.rank())] = worker.perform();
     std::vector<Metric> metrics = worker.metrics();
     if (wire.rank() != 0) return;
@@ -260,7 +262,7 @@ SimulationResult simulate_strategy(const SimulationSpec& plan) {
     out.cost = worker.cost_profile();
   });
   base::give_memory_back();
-  evaluate(marks, plan, out);
+  evaluate(marks, spec, out);
   return out;
 }
 

@@ -1,5 +1,4 @@
-// A strategy at work on simulated workers with made-up gradients, for as many steps as it takes to
-// know what a step costs.
+// Runs a strategy on simulated workers with made-up gradients and measures the cost of a step.
 #pragma once
 
 #include <string>
@@ -17,40 +16,41 @@ struct SimulationSpec {
   Layout layout;
   Network network;
   Seconds computing{0};  // of a worker between two exchanges
-  double scale = 1;      // each parameter stands for so many, on the wire
-  // Steps; those that count come last. The strategy's own computing takes no time in them, so that
-  // what they take is a function of the simulation_spec alone.
+  double scale = 1;      // how many parameters each one represents on the wire
+  // Numbers of steps; those that count come last. The strategy's own computing takes no virtual
+  // time in them, so that their time depends on this spec alone.
   int warmup = 1;
   int counted = 0;
 };
 
 struct SimulationResult {
-  // Of the steps that count, means over the workers.
+  // These are means over the workers and the steps that count.
   Seconds step{0};  // virtual
   double bytes_sent = 0;
-  double fixed_bytes = 0;    // of them, what would be no more with a larger model
-  double busiest_bytes = 0;  // that the worker with most of them sends or receives
-  double change = 0;         // of what all sent, from the step before the last to the last
-  // Steps that count in which the worker that told least told something of its model.
+  double fixed_bytes = 0;    // the part of them that does not grow with the model
+  double busiest_bytes = 0;  // sent or received by the busiest worker
+  double change = 0;         // of the bytes of all workers in the last step against the one before
+  // In how many of these steps the worker that exchanged least sent its model or gradient.
   int exchanges = 0;
-  // Whether letters in few bits had come to every worker before the steps that count.
+  // Whether every worker had received quantized messages before the steps that count.
   bool coded = false;
-  // The strategy's own computing in a step, CPU time: of the median worker, and of the busiest
-  // server, for which all of them wait.
+  // CPU time of the strategy in a step: the median worker plus the busiest server, for which all
+  // workers wait.
   Seconds codec{0};
   std::vector<Metric> metrics;        // over all workers
   CostProfile cost;                   // of rank 0 at the end
-  std::vector<std::string> warnings;  // of what was asked for and will not happen
+  std::vector<std::string> warnings;  // about options that have no effect
 };
 
-// The metric of that name; null if the strategy has none.
+// Returns the metric of that name; null if the strategy has none.
 const Metric* find_metric(const std::vector<Metric>& metrics, std::string_view name);
 
-// ConfigError if the strategy cannot work with so many workers.
-SimulationResult simulate_strategy(const SimulationSpec& plan);
+// Throws ConfigError if the strategy cannot work with that number of workers.
+SimulationResult simulate_strategy(const SimulationSpec& spec);
 
-// Floats per parameter that a worker holds, a generous guess: its gradient, what it keeps from step
-// to step, messages; and where models are exchanged, parameters and snapshots.
+// Returns about how many floats per parameter a worker holds, rather too many than too few: its
+// gradient, state of the strategy, messages; and where models are exchanged, parameters and
+// snapshots.
 constexpr std::size_t simulation_buffers(SyncMode sync_mode) {
   return sync_mode == SyncMode::synchronous ? 3 : 6;
 }

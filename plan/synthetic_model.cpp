@@ -33,7 +33,7 @@ void append(Layout& to, std::vector<std::size_t> shape) {
   to.tensors.push_back(std::move(tensor));
 }
 
-// What no strategy compresses by its shape.
+// Returns whether no strategy compresses the tensor by its shape.
 bool is_small(const TensorSlot& tensor) {
   constexpr std::size_t kLeastElements = 1024;
   return tensor.shape.size() <= 1 || tensor.numel() < kLeastElements;
@@ -53,21 +53,21 @@ Layout layered(std::size_t numel, std::size_t side) {
 
 // n matrices of r rows and c columns have n r rows, n c columns and n r c elements.
 LayoutSummary summarize_layout(const Layout& model) {
-  double elements = 0, rows = 0, columns = 0, beside = 0;
+  double elements = 0, rows = 0, columns = 0, small_numel = 0;
   for (const TensorSlot& tensor : model.tensors) {
     const auto numel = static_cast<double>(tensor.numel());
     if (is_small(tensor)) {
-      beside += numel;
+      small_numel += numel;
       continue;
     }
     elements += numel;
     rows += static_cast<double>(tensor.shape[0]);
     columns += numel / static_cast<double>(tensor.shape[0]);
   }
-  if (elements == 0) return {1, at_least_one(beside), 0};
+  if (elements == 0) return {1, at_least_one(small_numel), 0};
   const double matrices = rows * columns / elements;
   return {at_least_one(std::round(elements / columns)), at_least_one(std::round(elements / rows)),
-          beside / matrices};
+          small_numel / matrices};
 }
 
 LayoutSummary limited(const LayoutSummary& summary, std::size_t most) {
@@ -77,7 +77,7 @@ LayoutSummary limited(const LayoutSummary& summary, std::size_t most) {
   out.rows = at_least_one(std::sqrt(share) * static_cast<double>(summary.rows));
   out.columns = at_least_one(share * static_cast<double>(summary.matrix_numel()) /
                              static_cast<double>(out.rows));
-  out.beside *=
+  out.small_numel *=
       static_cast<double>(out.matrix_numel()) / static_cast<double>(summary.matrix_numel());
   return out;
 }
@@ -88,9 +88,9 @@ Layout reduced(const LayoutSummary& summary, std::size_t numel) {
       at_least_one(std::round(static_cast<double>(numel) / summary.numel()));
   Layout out;
   for (std::size_t i = 0; i < matrices; ++i) append(out, {summary.rows, summary.columns});
-  auto beside = static_cast<std::size_t>(static_cast<double>(matrices) * summary.beside);
-  for (; beside > 0; beside -= std::min(beside, kLongestVector)) {
-    append(out, {std::min(beside, kLongestVector)});
+  auto small_numel = static_cast<std::size_t>(static_cast<double>(matrices) * summary.small_numel);
+  for (; small_numel > 0; small_numel -= std::min(small_numel, kLongestVector)) {
+    append(out, {std::min(small_numel, kLongestVector)});
   }
   return out;
 }

@@ -20,7 +20,7 @@ std::string contents(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// JSON has no number for what is not finite; it reads null.
+// JSON has no numbers that are not finite; they are written as null.
 std::optional<double> finite(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? std::optional(found->get<double>())
@@ -86,14 +86,15 @@ void read_log(std::istream& log, ComparedRun& run) {
   const double per_worker = run.bytes_sent / run.workers;
   for (TestPoint& test : run.tests) {
     test.bytes *= sent > 0 ? per_worker / sent : 0;
-    // Workers that go their own ways speak while rank 0 is silent: not less than an even course.
+    // Asynchronous workers also send while rank 0 does not, so the bytes are at least those of an
+    // even rate.
     if (!run.drifted() || !(run.seconds > 0)) continue;
     test.bytes = std::max(test.bytes, per_worker * std::min(1.0, test.seconds / run.seconds));
   }
   thin_out(run.residuals);
 }
 
-// The first ones say why; a run that diverges goes on and on.
+// The first warnings are enough; a run that diverges warns in every step.
 void read_warnings(std::istream& in, ComparedRun& run) {
   constexpr std::size_t kKept = 2;
   std::size_t count = 0;

@@ -1,5 +1,5 @@
-// Several strategies on the same task: what was measured of each, as read back from the files of
-// their runs.
+// Several strategies on the same task: the measurements of each, read back from the files of their
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -44,14 +44,14 @@ struct ComparedRun {
   std::vector<std::string> warnings;     // the first ones, and how many more there were
 
   bool finished() const noexcept { return !summary.empty(); }
-  // Its workers had models of their own: what was tested is their mean.
+  // Returns whether the workers had different models, so that the tests used their mean.
   bool drifted() const noexcept { return consensus_distance.value_or(0) > 0; }
-  // What no part of a step accounts for: the optimizer, reading data, the clock itself.
+  // Returns the time that no part of a step accounts for: the optimizer, reading data, the clock.
   double other_seconds() const noexcept;
   double per_step(double seconds_of_run) const noexcept;
 };
 
-// What all runs share, by name; also what decides whether two runs belong together.
+// The options that all runs share, by name. Runs with the same setting belong together.
 using Setting = std::vector<std::pair<std::string, std::string>>;
 
 struct Comparison {
@@ -59,18 +59,19 @@ struct Comparison {
   std::string command;  // that makes it again
   std::string title;    // "lenet on digits, 4 workers over gloo at 100mbit,0.2ms"
   bool virtual_time = false;
-  bool network_imitated = true;  // else workers spoke through the memory of this machine
+  bool network_imitated = true;  // else messages passed through the memory of this machine
   bool same_computing = true;    // a step's computing is the same work in all runs, and was timed
-  // What a model gets right that always gives the commonest answer; 0: not known.
+  // The accuracy of a model that always gives the most common answer; 0: not known.
   double chance = 0;
   std::vector<ComparedRun> runs;  // in the order asked for
 };
 
-// Beside the files that `train` writes: a line per warning.
+// A file next to those that `train` writes, with one line per warning.
 inline constexpr std::string_view kWarningsFile = "warnings.txt";
 
-// The finished run of a strategy in a directory; none if there is none, only a part of one, or one
-// whose replicas were not the same at the end: nobody knows what its metrics mean.
+// Returns the finished run of a strategy in a directory. Returns nothing if there is none, if only
+// a part of one is there, or if its replicas were not the same at the end, because its metrics
+// would mean nothing.
 std::optional<ComparedRun> read_run(const std::filesystem::path& directory,
                                     const std::string& strategy);
 

@@ -31,7 +31,7 @@ Json to_json(const Setting& setting) {
   return out;
 }
 
-// FNV-1a: the name has to differ, not to withstand anybody.
+// FNV-1a, because names have to differ but need no protection against forgery.
 std::uint32_t hash(std::string_view text) {
   std::uint32_t state = 2166136261u;
   for (const char c : text) state = (state ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -83,7 +83,7 @@ void ComparisonStore::compare_with(const std::string& note, const Setting& setti
   for (const auto& [name, value] : setting) {
     const auto found = earlier.find(name);
     const std::string before =
-        found != earlier.end() && found->is_string() ? found->get<std::string>() : "not told";
+        found != earlier.end() && found->is_string() ? found->get<std::string>() : "not recorded";
     if (before == value) continue;
     throw ConfigError(
         fmt::format("--out {}: it holds another comparison, with {} {} instead of {}; choose "
@@ -92,7 +92,8 @@ void ComparisonStore::compare_with(const std::string& note, const Setting& setti
   }
 }
 
-// A spec with its colon made a comma: a name cannot contain one, so no two specs meet.
+// Replaces the colon of a spec by a comma. Names of strategies contain none, so the result is
+// unique.
 fs::path ComparisonStore::run_directory(const std::string& strategy) const {
   std::string name = strategy;
   std::ranges::replace(name, ':', ',');
@@ -128,7 +129,7 @@ void ComparisonStore::set_aside(const std::string& strategy) const {
 }
 
 void ComparisonStore::begin_run(const std::string& strategy, Attempt attempt) const {
-  if (attempt == Attempt::anew) fs::remove(run_directory(strategy) / kWarningsFile);
+  if (attempt == Attempt::from_start) fs::remove(run_directory(strategy) / kWarningsFile);
 }
 
 void ComparisonStore::add_warnings(const std::string& strategy,

@@ -17,27 +17,29 @@ class ComparisonStore {
   // something else, or a comparison with another setting: which one is said.
   ComparisonStore(std::filesystem::path directory, const Setting& setting);
 
-  // Such that the same setting finds its comparison again, and another one does not meet it.
+  // Returns a name that depends on the setting, so that the same setting finds its comparison
+  // again.
   static std::string default_name(const Setting& setting);
 
   const std::filesystem::path& directory() const noexcept { return directory_; }
   std::filesystem::path run_directory(const std::string& strategy) const;
-  // None if it is still to be run, or to be finished.
+  // Returns nothing if the run has not started or not finished.
   std::optional<ComparedRun> finished_run(const std::string& strategy) const {
     return read_run(run_directory(strategy), strategy);
   }
-  // All that are there, whoever asked for them, in the order of their names.
+  // Returns all finished runs in the directory, also those of earlier calls, in the order of their
+  // names.
   std::vector<ComparedRun> finished_runs() const;
 
-  // A run that came to its end but failed: its summary and its checkpoints get other names, so that
-  // it neither counts nor goes on. Nothing happens if there is no summary.
+  // Renames the summary and the checkpoints of a run that ended but failed, so that it neither
+  // counts nor is resumed. Has no effect if there is no summary.
   void set_aside(const std::string& strategy) const;
-  // Warnings of earlier attempts are kept only if the run goes on.
-  enum class Attempt { anew, resumed };
+  // Prepares the directory of a run. Warnings of earlier attempts are kept only if it is resumed.
+  enum class Attempt { from_start, resumed };
   void begin_run(const std::string& strategy, Attempt attempt) const;
   // Keeps the warnings of an attempt with the run.
   void add_warnings(const std::string& strategy, const std::vector<std::string>& warnings) const;
-  // Under another name first, so that a reader finds the old file or the new one.
+  // Writes a file under another name first, so that a reader finds the old file or the new one.
   void write(std::string_view name, std::string_view text) const;
 
  private:

@@ -1,4 +1,4 @@
-// Comparisons: strategies as asked for, runs read back, directories, CSV.
+// Comparisons: runs read back, directories, CSV.
 #include "report/comparison.h"
 
 #include <fmt/format.h>
@@ -9,9 +9,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/strategy_list.h"
 #include "report/comparison_store.h"
 #include "report/recommendation.h"
+#include "report/sample_comparison.h"
 #include "report/table.h"
 #include "testing/expect.h"
 #include "testing/split_words.h"
@@ -20,24 +20,7 @@
 namespace thinwire::report {
 namespace {
 
-using test::operator+;
-
 namespace fs = std::filesystem;
-
-TEST(StrategyList, IsCheckedAndKeepsItsOrder) {
-  EXPECT_EQ(cli::parse_strategies("gtopk; qsgd:bits=2 ;"), (test::Words{"gtopk", "qsgd:bits=2"}));
-  EXPECT_EQ(cli::parse_strategies("topk;dense"), (test::Words{"topk", "dense"}));
-  EXPECT_EQ(cli::parse_strategies("gtopk:values=fp32,density=0.01")[0],
-            "gtopk:density=0.01,values=fp32");
-  const auto refusal = [](const char* text) {
-    return std::string(test::must_throw<ConfigError>([&] { cli::parse_strategies(text); }).what());
-  };
-  EXPECT_TRUE(test::has(refusal("dense; gtopc"), "did you mean 'gtopk'"));
-  EXPECT_TRUE(test::has(refusal("dense; gtopk:densty=1"), "densty"));
-  EXPECT_TRUE(
-      test::has(refusal("topk:density=0.1,values=fp32; topk:values=fp32,density=0.1"), "twice"));
-  EXPECT_TRUE(test::has(refusal(" ; "), "at least one"));
-}
 
 class ComparisonFiles : public testing::Test {
  protected:
@@ -98,7 +81,7 @@ TEST_F(ComparisonFiles, AFinishedRunIsReadBack) {
   EXPECT_TRUE(read->warnings.empty());
 }
 
-// Rank 0 of a gossip may speak once, at the end: the others have not been silent until then.
+// Rank 0 of a gossip run may send only once, at the end, while the others have sent before.
 TEST_F(ComparisonFiles, BytesOfDriftingWorkersAreNotRankZerosAlone) {
   const ComparisonStore store(directory_, setting_);
   const std::string spec = "topk:density=0.1";
@@ -122,14 +105,14 @@ TEST_F(ComparisonFiles, WarningsStayWithTheirRun) {
   const std::string spec = "topk:density=0.1";
   write(store.run_directory(spec) / "summary.json", kSummary);
   const auto warnings = [&] { return store.finished_run(spec)->warnings; };
-  store.begin_run(spec, Attempt::anew);
+  store.begin_run(spec, Attempt::from_start);
   store.add_warnings(spec, {"too\nshort"});
   EXPECT_EQ(warnings(), test::Words{"too short"});
   store.begin_run(spec, Attempt::resumed);
   store.add_warnings(spec, {});
   store.add_warnings(spec, {"[rank 1] too thin"});
   EXPECT_EQ(warnings(), (test::Words{"too short", "[rank 1] too thin"}));
-  store.begin_run(spec, Attempt::anew);
+  store.begin_run(spec, Attempt::from_start);
   EXPECT_TRUE(warnings().empty());
   store.add_warnings(spec, test::Words(9, "not finite"));
   EXPECT_EQ(warnings(), (test::Words{"not finite", "not finite", "7 more like these"}));
@@ -176,7 +159,7 @@ TEST_F(ComparisonFiles, ADirectoryBelongsToOneSetting) {
   other.back().second = "64";
   EXPECT_TRUE(test::has(refusal(other), "batch 32 instead of 64"));
   other.back() = {"momentum", "0.9"};
-  EXPECT_TRUE(test::has(refusal(other), "momentum not told"));
+  EXPECT_TRUE(test::has(refusal(other), "momentum not recorded"));
   write(directory_ / "compare.json", "{");
   EXPECT_TRUE(test::has(refusal(setting_), "damaged"));
 }
@@ -196,32 +179,15 @@ TEST_F(ComparisonFiles, TheDefaultNameFollowsFromTheSetting) {
   EXPECT_NE(name, ComparisonStore::default_name(other));
 }
 
-Comparison sample() {
-  Comparison comparison;
-  comparison.title = "lenet on text:<b>\"a\" & 'b'.txt";
-  comparison.command = "thinwire compare --data 'text:<b>'";
-  comparison.setting = {{"data", "text:<b>"}};
-  ComparedRun dense;
-  dense.strategy = "dense";
-  dense.summary = "{}";
-  dense.accuracy = 0.95;
-  dense.seconds = 10;
-  dense.steps = 100;
-  dense.bytes_sent = dense.bytes_per_worker_step = 1000;
-  dense.tests = {{50, 5, 250, 0.5}, {100, 10, 500, 0.95}};
-  ComparedRun gtopk = dense;
-  gtopk.strategy = "gtopk:density=0.1,values=fp32";
-  gtopk.residuals = {{1, 0.5}, {2, 2}};
-  gtopk.consensus_distance = 0.01;
-  ComparedRun failed;
-  failed.strategy = "lasgd";
-  failed.problem = "said <script>alert(1)</script>";
-  comparison.runs = {dense, gtopk, failed};
+// One spec has a comma, which CSV must quote.
+Comparison sample_with_comma() {
+  Comparison comparison = sample_comparison();
+  comparison.runs[1].strategy = "gtopk:density=0.1,values=fp32";
   return comparison;
 }
 
 TEST(ComparisonCsv, HasALinePerResultAndQuotes) {
-  const Comparison comparison = sample();
+  const Comparison comparison = sample_with_comma();
   std::istringstream csv(comparison_csv(comparison, recommend(comparison)));
   test::Words lines;
   for (std::string line; std::getline(csv, line);) lines.push_back(line);
@@ -233,7 +199,7 @@ TEST(ComparisonCsv, HasALinePerResultAndQuotes) {
 }
 
 TEST(ComparisonCsv, LeavesOutWhatIsNotKnown) {
-  Comparison comparison = sample();
+  Comparison comparison = sample_with_comma();
   comparison.runs[0] = comparison.runs[2];  // no baseline
   comparison.runs[0].strategy = "dense";
   const Recommendation recommendation = recommend(comparison);
@@ -242,9 +208,9 @@ TEST(ComparisonCsv, LeavesOutWhatIsNotKnown) {
           .row(comparison.runs[1], recommendation.standings[1], recommendation, "");
   EXPECT_EQ(row.find("never"), std::string::npos) << row;
   EXPECT_EQ(row.find("1.00x"), std::string::npos) << row;
-  // Without loss, target, time and bytes to it, and the three factors.
+  // The loss, the target, time and bytes to it, and the three factors are empty.
   EXPECT_TRUE(
-      test::has(comparison_csv(comparison, recommendation), "values=fp32\",0.95,0,,,,,,,,100,"));
+      test::has(comparison_csv(comparison, recommendation), "values=fp32\",0.95,0.95,,,,,,,,100,"));
 }
 
 }  // namespace

@@ -9,38 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "report/page_data.h"
+#include "report/sample_comparison.h"
 #include "testing/expect.h"
 
 namespace thinwire::report {
 namespace {
 
 using Json = nlohmann::json;
-
-Comparison sample() {
-  Comparison comparison;
-  comparison.title = "lenet on text:<b>\"a\" & 'b'.txt";
-  comparison.command = "thinwire compare --data 'text:<b>'";
-  comparison.setting = {{"data", "text:<b>"}, {"network", ""}};
-  ComparedRun dense;
-  dense.strategy = "dense";
-  dense.summary = "{}";
-  dense.accuracy = dense.accuracy_worst_worker = 0.95;
-  dense.seconds = 10;
-  dense.compute = 4;
-  dense.wire = 5;
-  dense.steps = 100;
-  dense.bytes_sent = dense.bytes_per_worker_step = 1000;
-  dense.tests = {{50, 5, 250, 0.5}, {100, 10, 500, 0.95}};
-  ComparedRun gtopk = dense;
-  gtopk.strategy = "gtopk:density=0.1";
-  gtopk.residuals = {{1, 0}, {2, 0.5}, {3, 2}};
-  gtopk.consensus_distance = 0.01;
-  ComparedRun failed;
-  failed.strategy = "lasgd";
-  failed.problem = "said <script>alert(1)</script>";
-  comparison.runs = {dense, gtopk, failed};
-  return comparison;
-}
 
 std::string page_of(const Comparison& comparison) {
   return report_page(comparison, recommend(comparison));
@@ -60,7 +35,7 @@ Json data_of(std::string_view page) {
 }
 
 TEST(ReportPage, IsReadableWithoutItsScript) {
-  const Comparison comparison = sample();
+  const Comparison comparison = sample_comparison();
   const Recommendation recommendation = recommend(comparison);
   const std::string page = report_page(comparison, recommendation);
   const std::string plain = page.substr(0, page.find("<script"));
@@ -76,7 +51,7 @@ TEST(ReportPage, IsReadableWithoutItsScript) {
 }
 
 TEST(ReportPage, NamesAllRunsAndTheProblemsOfUnfinishedOnes) {
-  const std::string page = page_of(sample());
+  const std::string page = page_of(sample_comparison());
   for (const std::string_view name : {"dense", "gtopk:density=0.1", "lasgd"}) {
     const std::string row = std::string("</span>").append(name).append("</th>");
     EXPECT_EQ(count(page, row), 1u) << name;
@@ -95,7 +70,7 @@ TEST(ReportPage, StandsWithoutAnyResult) {
 }
 
 TEST(ReportPage, HasAColumnForTheWorstWorkerIfItDiffers) {
-  Comparison comparison = sample();
+  Comparison comparison = sample_comparison();
   EXPECT_EQ(page_of(comparison).find("worst worker"), std::string::npos);
   comparison.runs[1].accuracy_worst_worker = 0.9;
   const std::string page = page_of(comparison);
@@ -104,7 +79,7 @@ TEST(ReportPage, HasAColumnForTheWorstWorkerIfItDiffers) {
 }
 
 TEST(ReportPage, LeavesOutWhatIsNotKnown) {
-  Comparison comparison = sample();
+  Comparison comparison = sample_comparison();
   comparison.runs[0] = comparison.runs[2];  // without a baseline
   comparison.runs[0].strategy = "dense";
   const std::string page = page_of(comparison);
@@ -113,7 +88,7 @@ TEST(ReportPage, LeavesOutWhatIsNotKnown) {
 }
 
 TEST(ReportPage, HasOnlyChartsWithContent) {
-  Comparison comparison = sample();
+  Comparison comparison = sample_comparison();
   for (const std::string_view part :
        {"Accuracy against time", "Accuracy against bytes", "Accuracy against steps",
         "Where a step's time goes", "Bytes per step", "Residual ratio", "Consensus distance"}) {
@@ -126,7 +101,7 @@ TEST(ReportPage, HasOnlyChartsWithContent) {
 }
 
 TEST(ReportPage, NeedsNoOtherFileAndNoNetwork) {
-  const std::string page = page_of(sample());
+  const std::string page = page_of(sample_comparison());
   for (const std::string_view outside :
        {"src=", "href=", "@import", "url(", "<link", "fetch(", "XMLHttpRequest", "import("}) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
@@ -138,7 +113,7 @@ TEST(ReportPage, NeedsNoOtherFileAndNoNetwork) {
 }
 
 TEST(ReportPage, GivesItsScriptTheNumbers) {
-  const Json data = data_of(page_of(sample()));
+  const Json data = data_of(page_of(sample_comparison()));
   EXPECT_EQ(data["target"], 0.94);
   EXPECT_EQ(data["virtual_time"], false);
   ASSERT_EQ(data["runs"].size(), 3u);
@@ -160,7 +135,7 @@ TEST(ReportPage, GivesItsScriptTheNumbers) {
 }
 
 TEST(ReportPage, OnlyTheBaselineHasItsColor) {
-  Comparison comparison = sample();
+  Comparison comparison = sample_comparison();
   comparison.runs.resize(1);
   for (int i = 1; i <= 9; ++i) {
     comparison.runs.push_back(comparison.runs[0]);
@@ -177,7 +152,7 @@ TEST(ReportPage, OnlyTheBaselineHasItsColor) {
 }
 
 TEST(ReportPage, WritesNumbersThatAreNotFiniteAsNull) {
-  Comparison comparison = sample();
+  Comparison comparison = sample_comparison();
   comparison.runs[1].tests[0].accuracy = std::nan("");
   comparison.runs[1].bytes_per_worker_step = std::numeric_limits<double>::infinity();
   const Json run = data_of(page_of(comparison))["runs"][1];
@@ -207,7 +182,7 @@ rc::Gen<std::string> hostile_text() {
 
 RC_GTEST_PROP(ReportPage, NoTextBreaksOut, ()) {
   const auto hostile = [] { return *hostile_text(); };
-  Comparison harmless = sample();
+  Comparison harmless = sample_comparison();
   harmless.title = harmless.command = harmless.runs[2].problem = "a";
   Comparison comparison = harmless;
   comparison.title = hostile();

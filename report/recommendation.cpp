@@ -20,7 +20,7 @@ const ComparedRun* find_baseline(const Comparison& comparison) {
   return found != comparison.runs.end() && found->finished() ? &*found : nullptr;
 }
 
-// Why there can be no recommendation; empty if there can.
+// Returns why there can be no recommendation; empty if there can.
 std::string why_no_result(const Comparison& comparison, const ComparedRun& baseline) {
   if (baseline.diverged) {
     return fmt::format(
@@ -82,7 +82,7 @@ bool at_the_same_time(const Standing& standing) {
          *standing.sooner >= 1 / (1 + kSameTime);
 }
 
-// The one among those that pass with the most of something.
+// Returns the run with the largest value among those that pass.
 template <class Passes, class Amount>
 std::optional<std::size_t> most(std::size_t count, Passes passes, Amount amount) {
   std::optional<std::size_t> best;
@@ -109,14 +109,15 @@ std::string bytes_text(double fewer) {
   return "as many bytes";
 }
 
-// Until the target was reached: ", with 6.1x fewer bytes"; empty if that is not known.
+// Returns ", with 6.1x fewer bytes" for the time until the target was reached; empty if that is not
+// known.
 std::string bytes_until_then(const Standing& standing) {
   const auto& fewer = standing.fewer_bytes_to_target;
   if (!fewer || (standing.at_first_test && *fewer < 1 + kSameTime)) return {};
   return fmt::format(", with {}{}", standing.at_first_test ? "at least " : "", bytes_text(*fewer));
 }
 
-// What makes the times doubtful; empty if nothing does.
+// Returns why the times are doubtful; empty if they are not.
 std::string timing_caveat(const Comparison& comparison) {
   if (!comparison.same_computing) return {};
   const ComparedRun *quick = nullptr, *slow = nullptr;
@@ -140,7 +141,7 @@ std::string network_share(const ComparedRun& baseline) {
   return fmt::format("the network takes {:.0f} % of the step", 100 * share);
 }
 
-// What another strategy offers though none is clearly sooner.
+// Returns advantages of other strategies where none is clearly sooner.
 std::vector<std::string> alternatives(const Comparison& comparison,
                                       const Recommendation& recommendation,
                                       const ComparedRun& baseline) {
@@ -181,7 +182,7 @@ std::string winner_text(const ComparedRun& run, const Standing& best, double tar
   return text + bytes_until_then(best) + ".";
 }
 
-// Nobody is clearly sooner than the baseline.
+// Returns the headline where no strategy is clearly sooner than the baseline.
 std::string keep_baseline_text(const Comparison& comparison, const Recommendation& recommendation,
                                const ComparedRun& baseline, const Standing& own) {
   const auto finished = std::ranges::count_if(comparison.runs, &ComparedRun::finished);
@@ -196,7 +197,7 @@ std::string keep_baseline_text(const Comparison& comparison, const Recommendatio
   }
   if (own.at_first_test) {
     return fmt::format(
-        "{} reaches {:.0f} % by its first test, so who is sooner cannot be told: test more often "
+        "{} reaches {:.0f} % by its first test, so the times cannot be compared: test more often "
         "(--eval-every).",
         kBaseline, 100 * *recommendation.target);
   }
@@ -218,7 +219,7 @@ std::string headline(const Comparison& comparison, const Recommendation& recomme
                      recommendation.standings[*recommendation.winner], *recommendation.target);
 }
 
-// What the headline does not know.
+// Returns facts that limit the headline: runs without a result, no network, doubtful times.
 std::string reservations(const Comparison& comparison) {
   std::vector<std::string_view> missing;
   for (const ComparedRun& run : comparison.runs) {
@@ -264,7 +265,7 @@ std::string time_text(const Standing& standing, double target) {
   return text + bytes_until_then(standing);
 }
 
-// Of a run beside the baseline.
+// Returns the sentence that compares a run with the baseline.
 std::string comparison_text(const ComparedRun& run, const Standing& standing, double target,
                             const ComparedRun& baseline) {
   const std::string accuracy = accuracy_text(run, standing, baseline);

@@ -1,4 +1,4 @@
-// What a comparison says, computed from what was measured, in plain language.
+// The conclusions of a comparison in plain sentences, computed from its measurements.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ inline constexpr double kSameAccuracy = 0.005;
 // Times closer than this are the same: machines are not steadier.
 inline constexpr double kSameTime = 0.05;
 
-// All runs compute the same. If a step of one takes so many times as long as of another, times tell
-// more about the machine than about the strategies.
+// All runs compute the same. If a step of one run takes this many times as long as that of another,
+// the times depend more on the machine than on the strategies.
 inline constexpr double kUnsteadyComputing = 3;
 
 // A model has learned if it went at least this share of the way from guessing to knowing.
 inline constexpr double kLearned = 0.05;
-// Worth a word if nothing is sooner: so many times fewer bytes in the same time.
+// If no strategy is sooner, one that sends this many times fewer bytes is mentioned.
 inline constexpr double kFarFewerBytes = 2;
 
 // The strategy that all others are measured against.
@@ -34,8 +34,8 @@ struct Standing {
   // two tests on the straight line through them. None if it was not.
   std::optional<double> seconds_to_target, bytes_to_target;
   bool at_first_test = false;  // the target had been reached before: both are upper bounds
-  // Of the baseline's time and bytes until then to those of this run; more than 1 is sooner, or
-  // fewer. None if the baseline's own are bounds; at least so many if those of this run are.
+  // Ratios of the baseline's time and bytes until then to those of this run; more than 1 is sooner,
+  // or fewer. None if the baseline's own are bounds; lower bounds if those of this run are bounds.
   std::optional<double> sooner, fewer_bytes_to_target;
   std::optional<double> fewer_bytes;  // the same, over the whole run
 };

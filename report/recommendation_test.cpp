@@ -42,7 +42,7 @@ TEST(Recommendation, NamesTheOneThatIsSooner) {
             "gtopk reaches 97 % accuracy 6.0x sooner than dense, with 49x fewer bytes.");
 }
 
-// Who is ten times sooner has sent a tenth until then, whatever the whole run sends.
+// A run that is ten times sooner has sent a tenth until then, whatever the whole run sends.
 TEST(Recommendation, BytesCountUntilTheTarget) {
   ComparedRun dense = run_of("dense", 0.97, 100, 1e6), quick = run_of("topk", 0.97, 100, 1e5);
   dense.tests = {{1, 10, 1e5, 0.5}, {2, 90, 9e5, 0.96}, {3, 100, 1e6, 0.97}};
@@ -136,7 +136,7 @@ TEST(Recommendation, SaysSoIfNoNetworkWasImitated) {
   EXPECT_TRUE(test::has(recommendation.caveats.front(), "No network was imitated"));
 }
 
-// The first test tells only that the target was reached before it.
+// The first test shows only that the target was reached before it.
 TEST(Recommendation, TheFirstTestIsABound) {
   ComparedRun dense = run_of("dense", 0.97, 100), early = run_of("topk", 0.97, 50);
   dense.wire = 60;
@@ -146,7 +146,7 @@ TEST(Recommendation, TheFirstTestIsABound) {
   EXPECT_TRUE(test::has(recommendation.headline,
                         "96 % accuracy at least 4.9x sooner than dense, with at least"));
   EXPECT_TRUE(test::has(recommendation.sentences[1], "by its first test, at least 4.9x sooner"));
-  // Nobody knows how long before its first test the baseline was there.
+  // It is unknown how long before its first test the baseline reached the target.
   dense.tests = {{1, 90, 9e5, 0.965}, {2, 100, 1e6, 0.97}};
   const Recommendation coarse = recommend(comparison_of({dense, early, run_of("qsgd", 0.97, 50)}));
   EXPECT_FALSE(coarse.winner);
@@ -157,7 +157,7 @@ TEST(Recommendation, TheFirstTestIsABound) {
   EXPECT_TRUE(test::has(coarse.sentences[2], "reaches 96 % after 49.")) << coarse.sentences[2];
 }
 
-TEST(Recommendation, MeansOfDriftingModelsAreToldApart) {
+TEST(Recommendation, MeansOfDifferentModelsAreMarked) {
   ComparedRun gossip = run_of("gossip", 0.97, 50);
   EXPECT_EQ(recommend(comparison_of({run_of("dense", 0.97, 100), gossip})).caveats.size(), 3u);
   gossip.consensus_distance = 0.1;

@@ -59,6 +59,11 @@ forbids thinwire_strategy_sparse strategy/gossip/gossip_peers.h
 
 allows thinwire_plan thinwire/strategy.h
 forbids thinwire_plan strategy/sparse/sparse_strategy.h
+forbids thinwire_plan launch/console.h
+forbids thinwire_plan cli/command.h
+
+allows thinwire_report launch/console.h
+forbids thinwire_report cli/command.h
 
 allows thinwire_data thinwire/types.h
 if [ -e "$directory/thinwire_trainer.includes" ]; then

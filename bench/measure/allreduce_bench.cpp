@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kSamples = 64;
 constexpr std::size_t kLayerSide = 1024;  // a million parameters, as large networks have them
 
-// 1 + the first sampled element that is not the mean; 0 if all are.
+// Returns 1 + the first sampled element that is not the mean; 0 if all are.
 std::uint64_t find_wrong(Floats result, std::uint64_t seed, int rep, int workers) {
   if (workers > plan::kMostExactWorkers || result.empty()) return 0;
   const std::size_t samples = std::min(kSamples, result.size());
@@ -34,7 +34,7 @@ std::uint64_t nanoseconds(Seconds duration) {
   return static_cast<std::uint64_t>(std::llround(std::max(0.0, duration.count()) * 1e9));
 }
 
-// What the ranks compare after each repetition: of all these the largest counts.
+// The values of a rank after each repetition. The largest over all ranks counts.
 struct Observed {
   enum Index { elapsed, codec, sent, received, wrong, hash, kCount };
   std::array<std::uint64_t, kCount> values{};
@@ -42,18 +42,18 @@ struct Observed {
 
 class Measurement {
  public:
-  Measurement(Transport& wire, const AllreduceBenchOptions& plan, std::size_t numel)
+  Measurement(Transport& wire, const AllreduceBenchOptions& options, std::size_t numel)
       : wire_(wire),
-        plan_(plan),
-        // The others promise something else than the exact mean, which their own tests check.
-        exact_(plan.strategy == "dense" || plan.strategy == "dense:dtype=fp32"),
+        options_(options),
+        // Other strategies do not return the exact mean; their own tests check them.
+        exact_(options.strategy == "dense" || options.strategy == "dense:dtype=fp32"),
         gradient_(numel),
         layout_(plan::layered(numel, kLayerSide)),
-        session_(wire, session_options(plan)) {}
+        session_(wire, session_options(options)) {}
 
   AllreduceResult run(const RepStarted& rep_started) {
     session_.begin(view(), 0);
-    for (int rep = 0; rep < plan_.warmup + plan_.reps; ++rep) {
+    for (int rep = 0; rep < options_.warmup + options_.reps; ++rep) {
       rep_started(rep);
       note(agree(exchange(rep)), rep);
     }
@@ -65,16 +65,16 @@ class Measurement {
   }
 
  private:
-  static SessionOptions session_options(const AllreduceBenchOptions& plan) {
-    SessionOptions options;
-    options.strategy = plan.strategy;
-    options.run.charge_codec = true;
-    return options;
+  static SessionOptions session_options(const AllreduceBenchOptions& options) {
+    SessionOptions out;
+    out.strategy = options.strategy;
+    out.run.charge_codec = true;
+    return out;
   }
   ModelView view() { return {{}, gradient_, layout_}; }
 
-  // Every rank at once, as in an exchange. In simulated time ranks compute one after the other, so
-  // one of them will do.
+  // All ranks compute at once, as in an exchange. In simulated time ranks compute one after the
+  // other, so one of them is enough.
   double measure_add() {
     constexpr int kPasses = 3;
     const bool idle = wire_.runtime().simulated() && wire_.rank() != 0;
@@ -94,7 +94,7 @@ class Measurement {
   }
 
   Observed exchange(int rep) {
-    plan::fill_gradient(gradient_, plan_.seed, rep, wire_.rank());
+    plan::fill_gradient(gradient_, options_.seed, rep, wire_.rank());
     const Traffic& traffic = wire_.traffic();
     const Seconds codec = session_.stats().codec;
     barrier(wire_);
@@ -109,7 +109,8 @@ class Measurement {
     out.values[Observed::codec] = nanoseconds(session_.stats().codec - codec);
     out.values[Observed::sent] = traffic.bytes_sent - sent;
     out.values[Observed::received] = traffic.bytes_received - received;
-    out.values[Observed::wrong] = exact_ ? find_wrong(gradient_, plan_.seed, rep, wire_.size()) : 0;
+    out.values[Observed::wrong] =
+        exact_ ? find_wrong(gradient_, options_.seed, rep, wire_.size()) : 0;
     out.values[Observed::hash] = base::hash64(std::as_bytes(std::span(gradient_)));
     return out;
   }
@@ -127,9 +128,9 @@ class Measurement {
       throw Error(
           fmt::format("{}: element {} of {} is not the mean of the {} workers after exchange "
                       "{}: the result is wrong",
-                      plan_.strategy, wrong - 1, gradient_.size(), wire_.size(), rep));
+                      options_.strategy, wrong - 1, gradient_.size(), wire_.size(), rep));
     }
-    if (rep < plan_.warmup) return;
+    if (rep < options_.warmup) return;
     elapsed_.push_back(static_cast<double>(observed.values[Observed::elapsed]) / 1e9);
     codec_.push_back(static_cast<double>(observed.values[Observed::codec]) / 1e9);
     sent_ = std::max(sent_, observed.values[Observed::sent]);
@@ -140,21 +141,21 @@ class Measurement {
     AllreduceResult out;
     out.numel = gradient_.size();
     out.workers = wire_.size();
-    out.reps = plan_.reps;
+    out.reps = options_.reps;
     out.seconds = summarize(elapsed_);
     out.seconds_codec = summarize(codec_).median;
     out.bytes_per_worker = sent_;
     out.replicas_identical = identical_;
-    if (plan_.network) {
+    if (options_.network) {
       const std::uint64_t busiest = std::max(sent_, received_);
-      const Seconds latency = busiest > 0 ? plan_.network->latency : Seconds(0);
-      out.wire_bound_seconds = (plan_.network->transfer_time(busiest) + latency).count();
+      const Seconds latency = busiest > 0 ? options_.network->latency : Seconds(0);
+      out.wire_bound_seconds = (options_.network->transfer_time(busiest) + latency).count();
     }
     return out;
   }
 
   Transport& wire_;
-  const AllreduceBenchOptions& plan_;
+  const AllreduceBenchOptions& options_;
   bool exact_;
   std::vector<float> gradient_;
   Layout layout_;
@@ -166,9 +167,9 @@ class Measurement {
 
 }  // namespace
 
-AllreduceResult measure_allreduce(Transport& wire, const AllreduceBenchOptions& plan,
+AllreduceResult measure_allreduce(Transport& wire, const AllreduceBenchOptions& options,
                                   std::size_t numel, const RepStarted& rep_started) {
-  return Measurement(wire, plan, numel).run(rep_started);
+  return Measurement(wire, options, numel).run(rep_started);
 }
 
 }  // namespace thinwire::measure

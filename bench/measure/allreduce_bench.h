@@ -46,7 +46,7 @@ inline constexpr std::size_t kBuffersPerWorker = 2;
 using RepStarted = std::function<void(int rep)>;  // warm-up included, from 0
 
 // Throws Error on every rank if the result is not what it must be.
-AllreduceResult measure_allreduce(Transport& wire, const AllreduceBenchOptions& plan,
+AllreduceResult measure_allreduce(Transport& wire, const AllreduceBenchOptions& options,
                                   std::size_t numel, const RepStarted& rep_started);
 
 }  // namespace thinwire::measure

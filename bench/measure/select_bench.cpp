@@ -22,7 +22,7 @@ inline __attribute__((always_inline)) void add_each(MutFloats sum, Floats summan
 }
 void add_plain(MutFloats sum, Floats summand) { add_each(sum, summand); }
 
-// The baseline deserves the vectors that the kernel has.
+// The baseline is vectorised like the kernel.
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void add_avx2(MutFloats sum, Floats summand) { add_each(sum, summand); }
 void add(MutFloats sum, Floats summand) {
@@ -32,7 +32,7 @@ void add(MutFloats sum, Floats summand) {
 void add(MutFloats sum, Floats summand) { add_plain(sum, summand); }
 #endif
 
-// What one would write without TopK. `copy` is scratch memory of the same length.
+// The obvious implementation without TopK. `copy` is scratch memory of the same length.
 void select_by_nth_element(MutFloats gradient, MutFloats residual, std::vector<float>& copy,
                            std::size_t k, Sparse& out) {
   add(residual, gradient);
@@ -54,28 +54,28 @@ void select_by_nth_element(MutFloats gradient, MutFloats residual, std::vector<f
 
 class Measurement {
  public:
-  Measurement(const SelectBenchOptions& plan, SelectKernel kernel)
-      : plan_(plan),
+  Measurement(const SelectBenchOptions& options, SelectKernel kernel)
+      : options_(options),
         kernel_(kernel),
-        fresh_(plan.numel),
-        gradient_(plan.numel),
-        residual_(plan.numel),
-        velocity_(kernel == SelectKernel::momentum ? plan.numel : 0),
-        copy_(kernel == SelectKernel::nth_element ? plan.numel : 0) {}
+        fresh_(options.numel),
+        gradient_(options.numel),
+        residual_(options.numel),
+        velocity_(kernel == SelectKernel::momentum ? options.numel : 0),
+        copy_(kernel == SelectKernel::nth_element ? options.numel : 0) {}
 
   SelectResult run(const StepStarted& step_started) {
     SelectResult result;
     result.kernel = kernel_;
-    result.reps = plan_.reps;
+    result.reps = options_.reps;
     std::vector<double> adds, selections;
-    const int steps = plan_.warmup + plan_.reps;
+    const int steps = options_.warmup + options_.reps;
     for (int step = 0; step < steps; ++step) {
       step_started(step);
-      fill_laplace(fresh_, plan_.seed, static_cast<std::uint64_t>(step));
+      fill_laplace(fresh_, options_.seed, static_cast<std::uint64_t>(step));
       const bool checked = step == 0 || step == steps - 1;
       const double add_seconds = time_add();
       const double select_seconds = time_select(checked, result.exact);
-      if (step < plan_.warmup) continue;
+      if (step < options_.warmup) continue;
       adds.push_back(add_seconds);
       selections.push_back(select_seconds);
       result.rescans += topk_.work().rescans;
@@ -102,7 +102,7 @@ class Measurement {
     const double seconds = seconds_of([&] { select(); });
     if (checked) exact = exact && as_expected();
     expected_ = {};
-    if (!velocity_.empty()) {  // what was sent loses its momentum
+    if (!velocity_.empty()) {  // entries that were sent lose their momentum
       for (const std::uint32_t i : out_.indices) velocity_[i] = 0;
     }
     return seconds;
@@ -110,15 +110,15 @@ class Measurement {
 
   void select() {
     if (kernel_ == SelectKernel::nth_element) {
-      select_by_nth_element(gradient_, residual_, copy_, plan_.k(), out_);
+      select_by_nth_element(gradient_, residual_, copy_, options_.k(), out_);
     } else {
-      topk_.select({gradient_, residual_, velocity_, {}, kMomentum, 0, false}, plan_.k(), out_);
+      topk_.select({gradient_, residual_, velocity_, {}, kMomentum, 0, false}, options_.k(), out_);
     }
   }
 
   // The residual as it must be before the selection, one number at a time.
   void expect() {
-    expected_.resize(plan_.numel);
+    expected_.resize(options_.numel);
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       float d = gradient_[i];
       if (!velocity_.empty()) d = kMomentum * velocity_[i] + d;
@@ -126,10 +126,10 @@ class Measurement {
     }
   }
 
-  // Everyone who won left the residual, the others did not change, and the last winner is before
-  // the first loser in the order of selection.
+  // Checks that selected entries left the residual, that the others did not change, and that the
+  // smallest selected entry comes before the largest other one in the order of selection.
   bool as_expected() const {
-    if (out_.size() != plan_.k()) return false;
+    if (out_.size() != options_.k()) return false;
     std::uint64_t last_winner = ~std::uint64_t{0}, first_loser = 0;
     std::size_t next = 0;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
@@ -145,7 +145,7 @@ class Measurement {
     return next == out_.size() && (next == expected_.size() || last_winner > first_loser);
   }
 
-  const SelectBenchOptions& plan_;
+  const SelectBenchOptions& options_;
   SelectKernel kernel_;
   std::vector<float> fresh_, gradient_, residual_, velocity_, copy_, expected_;
   kernel::TopK topk_;
@@ -166,9 +166,9 @@ std::string_view name_of(SelectKernel kernel) {
   return "nth_element";
 }
 
-SelectResult measure_select(const SelectBenchOptions& plan, SelectKernel kernel,
+SelectResult measure_select(const SelectBenchOptions& options, SelectKernel kernel,
                             const StepStarted& step_started) {
-  return Measurement(plan, kernel).run(step_started);
+  return Measurement(options, kernel).run(step_started);
 }
 
 }  // namespace thinwire::measure

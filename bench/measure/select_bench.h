@@ -37,7 +37,7 @@ struct SelectResult {
   int bytes_per_element = 0;   // read and written by all passes of the kernel; r += g: 12
   std::size_t candidates = 0;  // that passed the filter in the last step; 0 where there is none
   int rescans = 0;             // in all steps that count
-  bool exact = true;           // what must be selected was, and nothing else changed
+  bool exact = true;           // the right entries were selected, and no other changed
 };
 
 // Floats per element that a measurement holds.
@@ -45,7 +45,7 @@ inline constexpr std::size_t kSelectBuffers = 6;
 
 using StepStarted = std::function<void(int step)>;  // warm-up included, from 0
 
-SelectResult measure_select(const SelectBenchOptions& plan, SelectKernel kernel,
+SelectResult measure_select(const SelectBenchOptions& options, SelectKernel kernel,
                             const StepStarted& step_started);
 
 }  // namespace thinwire::measure

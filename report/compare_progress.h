@@ -1,4 +1,5 @@
-// How far a comparison is: on a terminal a table that is rewritten in place, elsewhere plain lines.
+// Shows the progress of a comparison: on a terminal a table that is rewritten in place, elsewhere
+// plain lines.
 #pragma once
 
 #include <deque>
@@ -13,12 +14,12 @@
 #include "observe/events.h"
 #include "report/table.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 
 class CompareProgress {
  public:
   // It reads `comparison` whenever it draws; both arguments outlive it.
-  CompareProgress(launch::Io& io, const report::Comparison& comparison);
+  CompareProgress(launch::Io& io, const Comparison& comparison);
   ~CompareProgress() { clear(); }
   CompareProgress(const CompareProgress&) = delete;
   CompareProgress& operator=(const CompareProgress&) = delete;
@@ -37,19 +38,19 @@ class CompareProgress {
   std::string state_of(std::size_t run) const;
 
   launch::Io& io_;
-  const report::Comparison& comparison_;
-  report::CompareTable table_;
+  const Comparison& comparison_;
+  CompareTable table_;
   int columns_ = 0;
   bool in_place_ = false;  // the table fits on the terminal
-  std::size_t drawn_ = 0;  // lines of it that stand there now
+  std::size_t drawn_ = 0;  // lines of it that are on the screen now
   std::size_t current_ = 0;
   bool running_ = false;
   std::string status_;
   std::size_t messages_ = 0;  // since begin()
 };
 
-// Follows one run of a comparison. Its event stream tells how far it is, what it warns of and why
-// it failed; of its stderr only the last lines are kept, for people to read after a failure.
+// Follows one run of a comparison. Progress, warnings and the reason of a failure come from its
+// event stream. The last lines of its stderr are kept for people to read after a failure.
 class RunWatcher final : private std::streambuf {
  public:
   // `events` is the file of the stream; it need not exist yet. `progress` outlives the watcher.
@@ -84,4 +85,4 @@ class RunWatcher final : private std::streambuf {
   std::ostream stream_;
 };
 
-}  // namespace thinwire::cli
+}  // namespace thinwire::report

@@ -1,4 +1,4 @@
-#include "cli/compare_task.h"
+#include "report/task_check.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
-#include "plan/synthetic_model.h"
-#include "thinwire/session.h"
+#include "thinwire/error.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 namespace {
 
 // Reads one example after the other into memory of its own.
@@ -66,30 +65,6 @@ std::string fingerprint(const trainer::DataPair& data) {
                      hash_of(*data.test, hash_of(*data.train, 0)));
 }
 
-void check_strategy(const std::string& strategy, const Group& group) {
-  constexpr std::size_t kNumel = 256, kLayerSide = 8;
-  constexpr float kLearningRate = 0.01f;
-  JoinOptions join;
-  join.size = group.join.size;
-  const Layout layout = plan::layered(kNumel, kLayerSide);
-  run_workers(find_backend(group.engine).in_process ? group.engine : "threads", join,
-              [&](Transport& wire) {
-                std::vector<float> params(kNumel, 1.0f), grads(kNumel, 1.0f);
-                const ModelView model{params, grads, layout};
-                SessionOptions options;
-                options.strategy = strategy;
-                Session session(wire, options);
-                try {
-                  session.begin(model, 0);
-                } catch (const ConfigError& error) {
-                  throw ConfigError(fmt::format("--strategies {}: {}", strategy, error.what()));
-                }
-                session.apply(model, session.exchange(model), 0);
-                session.finish_step(model, {1, kLearningRate});
-                session.end(model);
-              });
-}
-
 void check_utf8(const std::vector<std::string>& words) {
   using Json = nlohmann::json;
   for (const std::string& word : words) {
@@ -103,4 +78,4 @@ void check_utf8(const std::vector<std::string>& words) {
   }
 }
 
-}  // namespace thinwire::cli
+}  // namespace thinwire::report

@@ -1,5 +1,5 @@
 // What `compare` shows of a run: from its events, never from what it writes to stderr.
-#include "cli/compare_progress.h"
+#include "report/compare_progress.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "testing/scratch_directory.h"
 #include "testing/split_words.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 namespace {
 
 using observe::Json;
@@ -62,7 +62,7 @@ class Watching : public testing::Test {
 
   const test::ScratchDirectory scratch_;
   const std::filesystem::path file_ = scratch_.path() / "events.jsonl";
-  report::Comparison comparison_;
+  Comparison comparison_;
   test::Words warnings_, last_lines_;
 };
 
@@ -84,7 +84,7 @@ TEST_F(Watching, ATableOnATerminal) {
   EXPECT_TRUE(text.ends_with("\033[4A\033[J")) << "the table is gone at the end";
 }
 
-TEST_F(Watching, AFailureIsToldByTheRankThatFailedItself) {
+TEST_F(Watching, TheProblemIsThatOfTheRankThatFailedItself) {
   const Json lost{{"kind", "lost"}, {"rank", 0}, {"peer", 1}, {"text", "rank 0: lost rank 1"}};
   const Json own{{"kind", "failure"}, {"rank", 1}, {"text", "rank 1: it diverged"}};
   EXPECT_EQ(problem_after({lost, own}, "thinwire: rank 1 ended\n"), "rank 1: it diverged");
@@ -93,4 +93,4 @@ TEST_F(Watching, AFailureIsToldByTheRankThatFailedItself) {
 }
 
 }  // namespace
-}  // namespace thinwire::cli
+}  // namespace thinwire::report

@@ -1,5 +1,5 @@
 // The manual page and the completion script know every command and every flag.
-#include "cli/documents.h"
+#include "cli/help.h"
 
 #include <gtest/gtest.h>
 

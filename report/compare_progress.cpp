@@ -1,4 +1,4 @@
-#include "cli/compare_progress.h"
+#include "report/compare_progress.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -12,7 +12,7 @@
 #include "observe/progress_text.h"
 #include "thinwire/transport.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 namespace {
 
 constexpr std::size_t kShownMessages = 8;  // per run; one that diverges warns in every step
@@ -31,7 +31,7 @@ Screen screen() {
 
 }  // namespace
 
-CompareProgress::CompareProgress(launch::Io& io, const report::Comparison& comparison)
+CompareProgress::CompareProgress(launch::Io& io, const Comparison& comparison)
     : io_(io), comparison_(comparison), table_(comparison) {
   const Screen here = screen();
   columns_ = here.columns;
@@ -78,7 +78,7 @@ void CompareProgress::end() {
     draw();
     return;
   }
-  const report::ComparedRun& run = comparison_.runs[current_];
+  const ComparedRun& run = comparison_.runs[current_];
   io_.err << (run.finished()
                   ? fmt::format("{}: accuracy {:.1f} % after {}, {} per worker and step\n",
                                 run.strategy, 100 * run.accuracy,
@@ -101,7 +101,7 @@ std::string CompareProgress::state_of(std::size_t run) const {
 
 void CompareProgress::draw() {
   clear();
-  const report::Recommendation recommendation = report::recommend(comparison_);
+  const Recommendation recommendation = recommend(comparison_);
   // A line that wraps would count as two when the cursor goes back.
   const auto line = [&](const std::string& text, std::string_view emphasis) {
     const std::string_view plain = emphasis.empty() ? "" : "\033[0m";
@@ -190,4 +190,4 @@ void RunWatcher::finish_line() {
   read_events();
 }
 
-}  // namespace thinwire::cli
+}  // namespace thinwire::report
