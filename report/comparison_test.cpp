@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include "report/sample_comparison.h"
 #include "report/table.h"
 #include "testing/expect.h"
+#include "testing/scratch_directory.h"
 #include "testing/split_words.h"
 #include "thinwire/error.h"
 
@@ -24,9 +24,6 @@ namespace fs = std::filesystem;
 
 class ComparisonFiles : public testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(directory_); }
-  void TearDown() override { fs::remove_all(directory_); }
-
   static void write(const fs::path& file, std::string_view text) {
     fs::create_directories(file.parent_path());
     std::ofstream(file) << text;
@@ -36,8 +33,8 @@ class ComparisonFiles : public testing::Test {
   }
 
   const Setting setting_ = {{"model", "mlp"}, {"data", "cifar10:some/where"}, {"batch", "32"}};
-  const fs::path directory_ =
-      fs::path(testing::TempDir()) / fmt::format("thinwire_comparison_{}", getpid());
+  const test::ScratchDirectory scratch_;
+  const fs::path directory_ = scratch_.path() / "comparison";
 };
 
 constexpr std::string_view kSummary =

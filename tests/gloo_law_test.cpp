@@ -61,11 +61,11 @@ INSTANTIATE_TEST_SUITE_P(All, GlooLaw,
                                   std::string(std::get<1>(law.param).name);
                          });
 
-constexpr int kLongTimeout = 60;  // seconds; survivors must not need it
-const std::vector<std::string> kPatient = {"--timeout", std::to_string(kLongTimeout)};
+// A deadline far beyond our patience: a survivor that ends in time noticed the closed connection.
+const std::vector<std::string> kEndless = {"--timeout", "100000"};
 
 // Expects that the last error in `err` says that this rank lost that one while it exchanged
-// messages.
+// messages, because its process ended and not because a deadline passed.
 void expect_lost(const std::string& err, int rank, int victim) {
   const std::size_t at = err.rfind(laws::kFieldsPrefix);
   ASSERT_NE(at, std::string::npos) << err;
@@ -83,23 +83,19 @@ void expect_lost(const std::string& err, int rank, int victim) {
 // Each survivor of a rank that has just been killed ends by itself and names it, also those that
 // were waiting for another one.
 void expect_all_name(Group& group, int victim) {
-  const auto start = std::chrono::steady_clock::now();
   for (int rank = 0; rank < group.size(); ++rank) {
     EXPECT_TRUE(group[rank].wait(kPatience)) << rank << ": " << group[rank].describe();
     if (rank == victim) continue;
     EXPECT_EQ(group[rank].exit_code(), 1) << rank << ": " << group[rank].describe();
     expect_lost(group[rank].err(), rank, victim);
   }
-  const Seconds took = std::chrono::steady_clock::now() - start;
-  // Not by its deadline. On an idle machine it takes less than 2 s, which `make faults` measures.
-  EXPECT_LT(took.count(), kLongTimeout / 2) << "a survivor waited for its deadline";
 }
 
 class GlooDeath : public testing::TestWithParam<int> {};
 
 TEST_P(GlooDeath, EverySurvivorNamesTheKilledRank) {
   const int victim = GetParam();
-  Group group(laws::chatter(), kPatient);
+  Group group(laws::chatter(), kEndless);
   for (int rank = 0; rank < group.size(); ++rank) {
     ASSERT_TRUE(group[rank].wait_for_output("chatting", kPatience)) << group[rank].describe();
   }
@@ -110,7 +106,7 @@ TEST_P(GlooDeath, EverySurvivorNamesTheKilledRank) {
 TEST_P(GlooDeath, OfAServerOrAWorkerNextToItEndsTheRun) {
   const int victim = GetParam();  // ranks 0 to 2 serve
   Group group(laws::find("ps:density=0.05,keep=1,servers=3"),
-              kPatient + test::Words{"--fault", fmt::format("kill:rank={},at=100", victim)});
+              kEndless + test::Words{"--fault", fmt::format("kill:rank={},at=100", victim)});
   ASSERT_TRUE(group[victim].wait(kPatience)) << group[victim].describe();
   expect_all_name(group, victim);
 }
@@ -140,7 +136,7 @@ TEST_P(GlooExchangeDeath, NoSurvivorLosesGradientsInAnyRound) {
   // In the third step, before every round: most have a receive and a send.
   for (std::uint64_t at = 2 * operations; at < 3 * operations; at += 2) {
     Group group(exchange,
-                kPatient + test::Words{"--fault", fmt::format("kill:rank={},at={}", kVictim, at)});
+                kEndless + test::Words{"--fault", fmt::format("kill:rank={},at={}", kVictim, at)});
     for (int rank = 0; rank < group.size(); ++rank) {
       ASSERT_TRUE(group[rank].wait(kPatience)) << rank << ": " << group[rank].describe();
       if (rank == kVictim) {

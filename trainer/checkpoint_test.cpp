@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <mutex>
 
 #include "testing/expect.h"
+#include "testing/scratch_directory.h"
 #include "thinwire/error.h"
 #include "thinwire/launch.h"
 
@@ -23,15 +23,6 @@ Payload bytes(std::size_t count, int value) {
 }
 
 class Checkpoints : public testing::Test {
- public:
-  Checkpoints()
-      : directory_(fs::path(testing::TempDir()) /
-                   fmt::format("thinwire_checkpoints_{}", getpid())) {
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-  }
-  ~Checkpoints() override { fs::remove_all(directory_); }
-
  protected:
   // Two ranks save the given steps.
   void save(std::initializer_list<std::uint64_t> steps) {
@@ -75,7 +66,8 @@ class Checkpoints : public testing::Test {
     stream.put(static_cast<char>(old ^ 4));
   }
 
-  fs::path directory_;
+  const test::ScratchDirectory scratch_;
+  const fs::path directory_ = scratch_.path();
   std::vector<std::string> notes_;
 };
 

@@ -1,9 +1,9 @@
 // Whole runs with a parameter server.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
+#include "testing/scratch_directory.h"
 #include "trainer/test_run.h"
 #include "trainer/train.h"
 
@@ -61,21 +61,18 @@ TEST(Server, ThatIsDedicatedDoesNotSpoilTheStatisticsOfNorms) {
 TEST(Server, ResumesBitForBit) {
   namespace fs = std::filesystem;
   for (const char* spec : {"ps:keep=1,servers=2", "ps:select=mask,servers=dedicated"}) {
-    const fs::path directory =
-        fs::temp_directory_path() / ("thinwire-server-" + std::to_string(getpid()));
-    fs::remove_all(directory);
+    const test::ScratchDirectory directory;
     const Outcome whole = run(options_of(spec, 40), 3);
     TrainOptions options = options_of(spec, 40);
-    options.out = directory.string();
+    options.out = directory.str();
     options.save_every = 20;
     run(options, 3);
-    for (const auto& file : fs::directory_iterator(directory / "checkpoints")) {
+    for (const auto& file : fs::directory_iterator(directory.path() / "checkpoints")) {
       if (file.path().filename().string().starts_with("step-40")) fs::remove(file);
     }
     options.resume = true;
     const Outcome resumed = run(options, 3);
     EXPECT_EQ(resumed.result.test.loss, whole.result.test.loss) << spec;
-    fs::remove_all(directory);
   }
 }
 

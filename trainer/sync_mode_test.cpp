@@ -1,16 +1,12 @@
 // Whole runs of workers that exchange models, in simulated time or as threads.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-
+#include "testing/scratch_directory.h"
 #include "trainer/test_run.h"
 #include "trainer/train.h"
 
 namespace thinwire::trainer {
 namespace {
-
-namespace fs = std::filesystem;
 
 const char* const kSpecs[] = {"localsgd", "gossip", "gossip:exchange=pair", "lasgd"};
 
@@ -77,15 +73,13 @@ TEST(SyncMode, TestsCostNeitherTimeNorBytes) {
 }
 
 TEST(SyncMode, ResumesWithTheModelOfEachRank) {
-  const fs::path directory =
-      fs::path(testing::TempDir()) / ("thinwire_pace_" + std::to_string(getpid()));
   for (const char* spec : kSpecs) {
-    fs::remove_all(directory);
+    const test::ScratchDirectory directory;
     TrainOptions options = options_for(16, 30);
     options.session.strategy = spec;
-    options.out = (directory / "whole").string();
+    options.out = directory.str() + "/whole";
     const Outcome whole = run(options, 3);
-    options.out = (directory / "parts").string();
+    options.out = directory.str() + "/parts";
     options.steps = 13;  // not a multiple of localsgd's period
     run(options, 3);
     options.steps = 30;
@@ -97,7 +91,6 @@ TEST(SyncMode, ResumesWithTheModelOfEachRank) {
       EXPECT_EQ(rest.result.test.loss, whole.result.test.loss) << "bit for bit";
     }
   }
-  fs::remove_all(directory);
 }
 
 }  // namespace

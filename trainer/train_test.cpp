@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <limits>
 #include <mutex>
 
+#include "testing/scratch_directory.h"
 #include "thinwire/launch.h"
 #include "trainer/data/loader.h"
 #include "trainer/evaluate.h"
@@ -120,26 +120,13 @@ TEST(Train, SimulatedWorkersReadWithoutThreads) {
   EXPECT_GE(most_threads("threads", 9), 18);  // a worker and a reader each
 }
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory()
-      : path_(fs::path(testing::TempDir()) / ("thinwire_train_" + std::to_string(getpid()))) {
-    fs::remove_all(path_);
-  }
-  ~TemporaryDirectory() { fs::remove_all(path_); }
-  std::string str() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
 std::string contents(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
 TEST(Train, ResumingContinuesBitForBit) {
-  const TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   TrainOptions options = options_for(16, 24);
   options.lr_schedule = "cosine:warmup=0.01";
   options.out = directory.str() + "/whole";
@@ -175,7 +162,7 @@ TEST(Train, ResumingContinuesBitForBit) {
 
 // As after an interruption between the last checkpoint and the last test.
 TEST(Train, ARunWithNothingLeftIsTestedAtTheTimeItTook) {
-  const TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   TrainOptions options = options_for(16, 4);
   options.out = directory.str();
   run(options, 1);

@@ -65,7 +65,8 @@ class TW_EXPORT Session {
   // Called once by all ranks together, before the first step or, after load(), the first step of a
   // resumed run. Rank 0's parameters reach all ranks; but where models differ, each rank resumes
   // with its own. The layout must be the same in all later calls. Throws ConfigError, on all ranks,
-  // if their options differ, or their steps where workers take them together.
+  // if their strategies, layouts or options differ, or their steps where workers take them
+  // together; the text says which rank has which value.
   void begin(ModelView model, std::uint64_t step);
 
   // Called after the gradients of this worker were computed. Replaces model.grads by what the
@@ -139,7 +140,7 @@ class TW_EXPORT Session {
 
   void require(Phase expected, const char* call) const;
   StrategyContext context(const Layout& layout);
-  void check_agreement(std::size_t numel, std::uint64_t step);
+  void check_agreement(const Layout& layout);
   void begin_strategies(ModelView model);
   Update keep_gradients(const ModelView& model);
   Update finish_exchange(Update update);

@@ -130,6 +130,11 @@ class TW_EXPORT Strategy {
  public:
   virtual ~Strategy() = default;
 
+  // Returns what ranks compare before the first step: they refuse to train together if their texts
+  // differ. The default is the spec of a strategy that make_strategy() made, else the name of the
+  // class. A class with options of its own appends their values.
+  virtual std::string describe() const;
+
   // Returns metrics of this rank so far; the same names in the same order on every rank.
   virtual std::vector<Metric> metrics() const { return {}; }
   // Returns what a planner must know; may be called at any time.
@@ -139,6 +144,11 @@ class TW_EXPORT Strategy {
   // to a fresh strategy of the same spec, rank and layout. load throws WireError on foreign bytes.
   virtual void save(Payload& out) const;
   virtual void load(Bytes in);
+
+ private:
+  friend TW_EXPORT std::unique_ptr<Strategy> make_strategy(std::string_view spec_text);
+
+  std::string spec_;  // empty unless make_strategy() made this object
 };
 
 // Makes one gradient of the gradients of all workers, in every step: a synchronous strategy.

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "kernel/finite.h"
+#include "session/agreement.h"
 #include "session/buckets.h"
 #include "session/error_fields.h"
 #include "session/exchanges.h"
@@ -27,14 +28,18 @@ constexpr std::uint64_t kMostSkippedInARow = 100;
 // The version of all that ranks send each other without a version of its own: dense and quantized
 // vectors, the progress of rounds, and in which order. To be raised when docs/wire-format.md or a
 // collective changes.
-constexpr int kWireVersion = 3;
+constexpr int kWireVersion = 4;
 constexpr std::uint32_t kStateVersion = 1;
 
-// What a rank says about itself before the first step.
-struct Start {
-  std::uint64_t options;  // a hash
-  std::uint64_t step;     // 0 where each worker counts its own
-};
+// Returns a text that is the same for the same tensors.
+std::string layout_text(const Layout& layout) {
+  std::string all;
+  for (const TensorSlot& tensor : layout.tensors) {
+    all += fmt::format("{} {} {};", tensor.name, tensor.offset, fmt::join(tensor.shape, "x"));
+  }
+  return fmt::format("{} tensors (hash {:016x})", layout.tensors.size(),
+                     base::hash64(std::as_bytes(std::span(all))));
+}
 
 std::unique_ptr<Strategy> make(const SessionOptions& options) {
   return options.make_strategy ? options.make_strategy() : make_strategy(options.strategy);
@@ -84,39 +89,28 @@ std::uint64_t Session::global_samples() const {
 
 // Ranks with other options would average what does not belong together, or wait for messages that
 // no rank sends. So would ranks that begin at different steps: most messages do not carry theirs.
-void Session::check_agreement(std::size_t numel, std::uint64_t step) {
+void Session::check_agreement(const Layout& layout) {
   const RunOptions& run = options_.run;
-  const std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {}", kWireVersion, options_.strategy, buckets_.size(), numel,
-      run.seed, run.steps, run.samples, run.sgd.momentum, run.sgd.weight_decay, run.sgd.nesterov);
-  const Start mine{base::hash64(std::as_bytes(std::span(text))), step};
-  std::vector<Start> all(static_cast<std::size_t>(wire_.size()));
-  allgather(wire_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  std::vector<int> others;
-  std::vector<std::string> elsewhere;
-  for (int rank = 1; rank < wire_.size(); ++rank) {
-    const Start& theirs = all[static_cast<std::size_t>(rank)];
-    if (theirs.options != all[0].options) others.push_back(rank);
-    if (theirs.step != all[0].step) {
-      elsewhere.push_back(fmt::format("rank {} at step {}", rank, theirs.step));
-    }
-  }
-  if (!others.empty()) {
-    throw ConfigError(fmt::format("session: ranks {} have other options than rank 0 (strategy, "
-                                  "model, seed, momentum, weight "
-                                  "decay, length of the run), or another version of thinwire; "
-                                  "start all ranks with the same "
-                                  "program and command line (this is rank {})",
-                                  fmt::join(others, ", "), wire_.rank()),
-                      session::error_fields(wire_, "begin", others[0], Remedy::match_options));
-  }
-  if (elsewhere.empty()) return;
-  throw ConfigError(
-      fmt::format(
-          "session: rank 0 begins at step {}, but {}; all ranks must begin, or resume, at the same "
-          "step (this is rank {})",
-          all[0].step, fmt::join(elsewhere, ", "), wire_.rank()),
-      session::error_fields(wire_, "begin"));
+  const bool own_steps = sync_mode() == SyncMode::asynchronous;
+  const session::NamedValue values[] = {
+      {"version of the messages", fmt::format("{}", kWireVersion)},
+      {"strategy", strategies_[0]->describe()},
+      {"parameters", fmt::format("{}", layout.numel)},
+      {"layout", layout_text(layout)},
+      {"buckets", fmt::format("{}", buckets_.size())},
+      {"seed", fmt::format("{}", run.seed)},
+      {"steps", fmt::format("{}", run.steps)},
+      {"samples", fmt::format("{}", run.samples)},
+      {"steps per epoch", fmt::format("{}", run.steps_per_epoch)},
+      {"warm-up steps", fmt::format("{}", run.warmup_steps)},
+      {"momentum", fmt::format("{}", run.sgd.momentum)},
+      {"weight decay", fmt::format("{}", run.sgd.weight_decay)},
+      {"nesterov", fmt::format("{}", run.sgd.nesterov)},
+      {"steps between checks", fmt::format("{}", options_.check_every)},
+      {"gradients that are not finite", options_.nonfinite == NonFinite::skip ? "skip" : "stop"},
+      {"first step", fmt::format("{}", own_steps ? 0 : step_)},
+  };
+  session::require_agreement(wire_, values);
 }
 
 void Session::begin(ModelView model, std::uint64_t step) {
@@ -124,7 +118,7 @@ void Session::begin(ModelView model, std::uint64_t step) {
   step_ = step;
   const std::size_t count = model_strategy_ != nullptr ? 1 : options_.buckets;
   buckets_ = session::split_layout(model.layout, count);
-  check_agreement(model.layout.numel, sync_mode() == SyncMode::asynchronous ? 0 : step);
+  check_agreement(model.layout);
   if (!resumed_ || sync_mode() == SyncMode::synchronous) {
     broadcast(wire_, std::as_writable_bytes(model.params));
   }

@@ -38,7 +38,7 @@ TEST_P(Heap, DoesNotGrowAfterAThousandSteps) {
     test::ToyTraining training(wire, GetParam());
     // While nothing is on its way, and nobody does anything.
     const auto measure = [&](std::size_t& result) {
-      training.quiesce();
+      training.checkpoint();
       barrier(wire);
       if (wire.rank() == 0) result = heap_in_use();
       barrier(wire);

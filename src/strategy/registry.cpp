@@ -1,4 +1,8 @@
+#include <cxxabi.h>
 #include <fmt/format.h>
+
+#include <cstdlib>
+#include <typeinfo>
 
 #include "base/registry.h"
 #include "base/spec.h"
@@ -37,7 +41,18 @@ std::vector<SpecKey> strategy_keys(std::string_view name) {
 }
 
 std::unique_ptr<Strategy> make_strategy(std::string_view spec_text) {
-  return base::make_part<Strategy>("strategy", kEntries, spec_text);
+  auto made = base::make_part<Strategy>("strategy", kEntries, spec_text);
+  made->spec_ = spec_text;
+  return made;
+}
+
+std::string Strategy::describe() const {
+  if (!spec_.empty()) return spec_;
+  const char* const mangled = typeid(*this).name();
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
+  return name ? name.get() : mangled;
 }
 
 int GradientStrategy::serving_ranks(int) const { return 0; }

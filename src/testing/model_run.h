@@ -2,6 +2,8 @@
 // the optimizer would do is a function, and on the simulator a step takes as long as it is told.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -97,22 +99,31 @@ inline double mean_of(const std::vector<ModelRecord>& records, std::size_t eleme
   return sum / static_cast<double>(records.size());
 }
 
-// The metric of that name over all ranks.
-inline double metric(const std::vector<ModelRecord>& records, std::string_view name) {
-  double amount = 0, of = 0;
-  for (const ModelRecord& record : records) {
-    for (const Metric& each : record.metrics) {
-      if (each.name == name) amount += each.amount, of += each.of;
-    }
-  }
-  return of == 0 ? 0 : amount / of;
-}
-
 inline bool replicas_are_the_same(const std::vector<ModelRecord>& records) {
   for (const ModelRecord& record : records) {
     if (record.params != records[0].params) return false;
   }
   return true;
+}
+
+// Expects that workers end when all together have taken run.plan.samples samples, and that each
+// takes as many of them as it has time for: `slow` takes `factor` times longer for a step.
+inline void expect_work_by_speed(ModelRun run, int slow, double factor) {
+  run.steps = 100'000;
+  run.seconds = [=](int rank, std::uint64_t) { return rank == slow ? 0.01 * factor : 0.01; };
+  const auto records = play(run);
+  std::uint64_t samples = 0;
+  for (const ModelRecord& record : records) {
+    samples += run.samples_per_step * record.steps;
+    EXPECT_EQ(record.global_samples, records[0].global_samples);
+  }
+  EXPECT_GE(samples, run.plan.samples);
+  EXPECT_LT(samples, run.plan.samples + run.plan.samples / 10);
+  const auto steps = [&](int rank) {
+    return static_cast<double>(records[static_cast<std::size_t>(rank)].steps);
+  };
+  EXPECT_NEAR(steps((slow + 1) % run.workers) / steps(slow), factor, 0.1 * factor);
+  EXPECT_TRUE(replicas_are_the_same(records));
 }
 
 inline bool has_engine(std::string_view name) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "kernel/finite.h"
 #include "thinwire/collective.h"
@@ -98,5 +99,17 @@ class StrategyDriver {
   GradientStrategy* gradients_;
   ModelStrategy* models_;
 };
+
+// Returns the metric of that name over all ranks; a record has the metrics of one.
+template <class Record>
+double metric(const std::vector<Record>& records, std::string_view name) {
+  double amount = 0, of = 0;
+  for (const Record& record : records) {
+    for (const Metric& each : record.metrics) {
+      if (each.name == name) amount += each.amount, of += each.of;
+    }
+  }
+  return of == 0 ? 0 : amount / of;
+}
 
 }  // namespace thinwire::test

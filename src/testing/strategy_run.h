@@ -89,17 +89,6 @@ inline std::vector<std::string> warnings_of(const StrategyRun& run) {
   return out;
 }
 
-// The metric of that name over all ranks.
-inline double metric(const std::vector<RankRecord>& records, std::string_view name) {
-  double amount = 0, of = 0;
-  for (const RankRecord& record : records) {
-    for (const Metric& each : record.metrics) {
-      if (each.name == name) amount += each.amount, of += each.of;
-    }
-  }
-  return of == 0 ? 0 : amount / of;
-}
-
 // What a sparse strategy holds back, read from its checkpoint.
 inline std::vector<float> residual_of(const RankRecord& record) {
   base::ByteReader reader(record.state, "state");

@@ -1,6 +1,8 @@
 // For tests: a rank that trains a small model by any strategy, as a trainer would, without torch.
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,54 +11,80 @@
 
 namespace thinwire::test {
 
-// A matrix and a bias; the gradient of sum (x - 1)^2 / 2 and noise, plain SGD.
+// Four matrices, each with a bias: enough tensors for seven buckets. The gradient of
+// sum (x - 1)^2 / 2 and noise, plain SGD.
 class ToyTraining {
  public:
-  ToyTraining(Transport& wire, const std::string& strategy)
-      : layout_{{{"matrix", 0, {kRows, kColumns}}, {"bias", kRows * kColumns, {kColumns}}},
-                (kRows + 1) * kColumns},
-        params_(layout_.numel, 0.5f),
-        grads_(layout_.numel),
-        session_(wire, options(strategy)) {
-    session_.begin(view(), 0);
+  ToyTraining(Transport& wire, const std::string& strategy, std::size_t buckets = 1)
+      : wire_(wire), params_(layout_.numel, 0.5f), grads_(layout_.numel) {
+    options_.strategy = strategy;
+    options_.buckets = buckets;
+    session_.emplace(wire_, options_);
+    session_->begin(view(), 0);
   }
 
   void run(std::uint64_t steps) {
     for (std::uint64_t i = 0; i < steps; ++i) step();
   }
+  // A gradient of the last rank is not finite in the next step.
+  void spoil_next_step() { spoiled_step_ = session_->step(); }
   // As before a checkpoint; all ranks together.
-  void quiesce() {
-    session_.quiesce(view());
+  Payload checkpoint() {
+    session_->quiesce(view());
     Payload state;
-    session_.save(state);
+    session_->save(state);
+    return state;
   }
-  void end() { session_.end(view()); }
+  // Goes on from a checkpoint of this very step with a new session; all ranks together.
+  void resume(const Payload& state) {
+    const std::uint64_t step = session_->step();
+    session_.emplace(wire_, options_);
+    session_->load(state);
+    session_->begin(view(), step);
+  }
+  void end() { session_->end(view()); }
   std::span<const float> params() const { return params_; }
+  std::uint64_t skipped_steps() const { return session_->stats().skipped_steps; }
 
  private:
-  static constexpr std::size_t kRows = 20, kColumns = 16;
+  static constexpr std::size_t kRows = 10, kColumns = 8;
+  static constexpr int kLayers = 4;
   static constexpr float kRate = 0.01f;
 
-  static SessionOptions options(const std::string& strategy) {
-    SessionOptions options;
-    options.strategy = strategy;
-    return options;
+  static Layout make_layout() {
+    Layout out;
+    const auto add = [&](const std::string& name, std::vector<std::size_t> shape) {
+      out.tensors.push_back({name, out.numel, std::move(shape)});
+      out.numel += out.tensors.back().numel();
+    };
+    for (int layer = 0; layer < kLayers; ++layer) {
+      add("matrix" + std::to_string(layer), {kRows, kColumns});
+      add("bias" + std::to_string(layer), {kColumns});
+    }
+    return out;
   }
   ModelView view() { return {params_, grads_, layout_}; }
 
   void step() {
-    const auto rank = static_cast<std::uint64_t>(session_.wire().rank());
+    const std::uint64_t step = session_->step();
+    const auto rank = static_cast<std::uint64_t>(wire_.rank());
     for (std::size_t i = 0; i < grads_.size(); ++i) {
-      const auto noise = base::philox(7, session_.step() << 16 | rank, i, base::Purpose::test);
+      const auto noise = base::philox(7, step << 16 | rank, i, base::Purpose::test);
       grads_[i] = params_[i] - 1 + base::unit_float(noise[0]) - 0.5f;
     }
-    session_.apply(view(), session_.exchange(view()), kRate);
-    session_.finish_step(view(), {1, kRate});
+    if (step == spoiled_step_ && wire_.rank() + 1 == wire_.size()) {
+      grads_[17] = std::numeric_limits<float>::quiet_NaN();
+    }
+    session_->apply(view(), session_->exchange(view()), kRate);
+    session_->finish_step(view(), {1, kRate});
   }
 
-  Layout layout_;
+  Transport& wire_;
+  const Layout layout_ = make_layout();
+  SessionOptions options_;
+  std::optional<std::uint64_t> spoiled_step_;
   std::vector<float> params_, grads_;
-  Session session_;
+  std::optional<Session> session_;
 };
 
 }  // namespace thinwire::test

@@ -1,6 +1,6 @@
 // Disturbs real runs, again and again:
-//   faults [--count N] [--seed S] [--only NUMBER] [--jobs J] [--margin S] [--json FILE]
-//          [--program THINWIRE]
+//   faults [--count N] [--seed S] [--only NUMBER] [--jobs J] [--stop-timeout S]
+//          [--join-timeout S] [--json FILE] [--program THINWIRE]
 //   faults --table FILE     only the tables of a file of outcomes
 // Each fault is injected into a run of 4 workers at a random moment; the run must end in time with
 // the right name, leave nothing behind and go on from its newest checkpoint. Exits 1 if one did
@@ -30,7 +30,7 @@ struct Options {
   std::uint64_t seed = 1;
   int only = 0;
   int jobs = 1;
-  double margin = kMargin.count();
+  double stop_timeout = Deadlines().stop.count(), join_timeout = Deadlines().join.count();
   std::string json;
   std::string program = THINWIRE;
 };
@@ -85,7 +85,8 @@ class Matrix {
     for (std::size_t next = next_++; next < faults_.size(); next = next_++) {
       Outcome outcome{faults_[next]};
       try {
-        outcome = inject(faults_[next], options_.program, scratch.path(), Seconds(options_.margin));
+        outcome = inject(faults_[next], options_.program, scratch.path(),
+                         {Seconds(options_.stop_timeout), Seconds(options_.join_timeout)});
       } catch (const std::exception& error) {
         outcome.problem = fmt::format("the fault could not be injected: {}", error.what());
       }
@@ -112,7 +113,7 @@ class Matrix {
 }  // namespace
 }  // namespace thinwire::faults
 
-int main(int argc, char** argv) {
+static int run(int argc, char** argv) {
   CLI::App app("Disturbs real runs of thinwire and looks at how they end.");
   thinwire::faults::Options options;
   std::string table;
@@ -120,16 +121,22 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "of the schedule (1)");
   app.add_option("--only", options.only, "one fault of the schedule, by number");
   app.add_option("--jobs", options.jobs, "faults to inject at a time (1)");
-  app.add_option("--margin", options.margin,
-                 "seconds beyond its deadline after which a run hangs (6)");
+  app.add_option("--stop-timeout", options.stop_timeout,
+                 "seconds after which a stopped worker is given up (3)");
+  app.add_option("--join-timeout", options.join_timeout,
+                 "seconds in which workers must come together if one is disturbed meanwhile (10)");
   app.add_option("--json", options.json, "file for one line of JSON per fault");
   app.add_option("--program", options.program, "another thinwire than the one built here");
   app.add_option("--table", table, "print the tables of such a file, and inject nothing");
   CLI11_PARSE(app, argc, argv);
+  if (table.empty()) return thinwire::faults::Matrix(options).run() == 0 ? 0 : 1;
+  std::cout << thinwire::faults::tables(table);
+  return 0;
+}
+
+int main(int argc, char** argv) {
   try {
-    if (table.empty()) return thinwire::faults::Matrix(options).run() == 0 ? 0 : 1;
-    std::cout << thinwire::faults::tables(table);
-    return 0;
+    return run(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "faults: " << error.what() << '\n';
     return 2;

@@ -47,22 +47,23 @@ std::string table(std::string_view first_column, const std::map<std::string, Row
 
 std::string to_json(const Outcome& outcome, std::uint64_t seed) {
   const Fault& fault = outcome.fault;
-  return Json{{"seed", seed},
-              {"number", fault.number},
-              {"transport", fault.transport},
-              {"strategy", fault.strategy},
-              {"kind", word(fault.kind)},
-              {"victim", fault.victim},
-              {"step", fault.step},
-              {"injected", outcome.injected},
-              {"survivors_seconds", outcome.survivors.count()},
-              {"run_seconds", outcome.run.count()},
-              {"hung", outcome.hung},
-              {"named", outcome.named},
-              {"clean", outcome.clean},
-              {"resumed", outcome.resumed},
-              {"problem", outcome.problem}}
-      .dump();
+  Json line = {{"seed", seed},
+               {"number", fault.number},
+               {"transport", fault.transport},
+               {"strategy", fault.strategy},
+               {"kind", word(fault.kind)},
+               {"victim", fault.victim},
+               {"step", fault.step},
+               {"injected", outcome.injected},
+               {"survivors_seconds", outcome.survivors.count()},
+               {"run_seconds", outcome.run.count()},
+               {"hung", outcome.hung},
+               {"named", outcome.named},
+               {"clean", outcome.clean},
+               {"resumed", outcome.resumed},
+               {"problem", outcome.problem}};
+  if (!outcome.problem.empty()) line["output"] = outcome.output;
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string tables(const std::filesystem::path& lines) {

@@ -24,9 +24,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kSaveEvery = 10;
-constexpr Seconds kPatience{600};       // for a busy machine to start, and to resume
-constexpr Seconds kStart{6};            // for a process to load its libraries before it joins
-constexpr Seconds kNextCheckpoint{24};  // for the workers to come to it
 constexpr std::chrono::milliseconds kGlance{2};
 
 template <class Condition>
@@ -78,9 +75,10 @@ std::vector<std::string> temporary_files(const fs::path& directory) {
 
 class Trial {
  public:
-  Trial(const Fault& fault, std::string program, const fs::path& scratch, Seconds margin)
+  Trial(const Fault& fault, std::string program, const fs::path& scratch,
+        const Deadlines& deadlines)
       : program_(std::move(program)),
-        margin_(margin),
+        deadlines_(deadlines),
         out_(scratch / "out"),
         temporary_(scratch / "tmp"),
         events_(scratch / "events.jsonl"),
@@ -102,7 +100,13 @@ class Trial {
     if (outcome_.problem.empty()) outcome_.problem = text;
   }
 
-  test::Words command(std::uint64_t steps, Seconds timeout) const {
+  // The run that is disturbed has deadlines of its own; those after it have none to meet.
+  test::Words disturbed_command() const {
+    return command(1'000'000, fault().kind == Kind::stop ? deadlines_.stop : kEndless,
+                   joining() ? deadlines_.join : kEndless);
+  }
+  test::Words command(std::uint64_t steps, Seconds timeout = kEndless,
+                      Seconds join_timeout = kEndless) const {
     const test::Words launcher = {MPIRUN,  "--allow-run-as-root",   "--oversubscribe",
                                   "--mca", "oob_tcp_if_include",    "lo",
                                   "--mca", "btl_tcp_if_include",    "lo",
@@ -116,7 +120,7 @@ class Trial {
                                "--steps",        std::to_string(steps),
                                "--save-every",   std::to_string(kSaveEvery),
                                "--timeout",      fmt::format("{}", timeout.count()),
-                               "--join-timeout", fmt::format("{}", kJoinTimeout.count()),
+                               "--join-timeout", fmt::format("{}", join_timeout.count()),
                                "--events",       events_.string(),
                                "--out",          out_.string()};
     return fault().transport == "mpi" ? launcher + train : train;
@@ -125,10 +129,15 @@ class Trial {
 
   // Whether the fault was injected.
   bool disturb() {
-    test::ChildProcess run(command(1'000'000, kTimeout), environment());
+    test::ChildProcess run(disturbed_command(), environment());
+    const bool injected = disturb(run);
+    outcome_.output = run.describe() + error_events();
+    return injected;
+  }
+
+  bool disturb(test::ChildProcess& run) {
     if (!await_moment(run)) {
-      note_problem(
-          fmt::format("the run never came to the moment of the fault: {}", run.describe()));
+      note_problem("the run never came to the moment of the fault");
       return false;
     }
     ranks_ = ranks_of(run);
@@ -142,7 +151,6 @@ class Trial {
     strike();
     outcome_.injected = true;
     watch(run, others, start);
-    outcome_.output = run.merged();
     if (!outcome_.hung) examine(run);
     look_for_leftovers(run, belongings);
     return true;
@@ -186,11 +194,6 @@ class Trial {
   }
 
   void watch(test::ChildProcess& run, const RankProcesses& others, Clock::time_point start) {
-    // Processes that are still starting join later; a full disk is noticed at the next checkpoint.
-    const Seconds deadline = joining()                    ? kStart + kJoinTimeout
-                             : fault().kind == Kind::full ? kNextCheckpoint
-                                                          : kTimeout;
-    const Seconds limit = deadline + margin_;
     bool continued = !fault().continued;
     const bool all_ended = look_until(
         [&] {
@@ -201,12 +204,14 @@ class Trial {
           }
           return ended == others.size();
         },
-        limit);
+        kPatience);
     outcome_.survivors = Clock::now() - start;
-    outcome_.hung = !all_ended || !run.wait(limit);
+    outcome_.hung = !all_ended || !run.wait(kPatience);
     outcome_.run = Clock::now() - start;
     if (!outcome_.hung) return;
-    note_problem(all_ended ? "the launcher hung" : "a survivor hung");
+    note_problem(all_ended ? "the launcher hung"
+                           : fmt::format("{} of {} survivors hung", others.size() - others.ended(),
+                                         others.size()));
     run.kill_all();
     run.wait(kPatience);
   }
@@ -215,6 +220,7 @@ class Trial {
     Scene scene;
     scene.host = this_host();
     scene.joining = joining();
+    scene.without_deadline = fault().kind != Kind::stop;
     if (!joining()) {
       for (const auto& [rank, pid] : survivors()) scene.survivors.insert(rank);
     }
@@ -230,11 +236,29 @@ class Trial {
     if (!outcome_.named) note_problem(missing);
   }
 
+  // Returns the lines of the event stream that report errors: what the check was made of.
+  std::string error_events() const {
+    std::ifstream events(events_);
+    std::string out;
+    for (std::string line; std::getline(events, line);) {
+      if (line.find("\"error\"") != line.npos) out += "\n" + line;
+    }
+    return out + "\n";
+  }
+
   // Looks only at what belongs to this run: processes of its session, sockets and shared memory
   // that its ranks had, and its own TMPDIR.
   void look_for_leftovers(test::ChildProcess& run, const Belongings& belongings) {
-    const bool no_process = run.wait_for_descendants(margin_);
-    const Belongings left = still_there(belongings);
+    const bool no_process = run.wait_for_descendants(kPatience);
+    // A process whose first thread has ended counts as ended, but its sockets stay until the last
+    // of its threads has, which takes a while on a busy machine.
+    Belongings left;
+    look_until(
+        [&] {
+          left = still_there(belongings);
+          return left.listening.empty() && left.shared_memory.empty();
+        },
+        kPatience);
     const bool no_file = fs::is_empty(temporary_);
     outcome_.clean = no_process && left.listening.empty() && left.shared_memory.empty() && no_file;
     if (!no_process) note_problem("a process was left");
@@ -250,7 +274,7 @@ class Trial {
   void resume() {
     ballast_.reset();
     const std::uint64_t newest = newest_checkpoint(out_);
-    test::Words words = command(newest + kSaveEvery, Seconds(60));
+    test::Words words = command(newest + kSaveEvery);
     words.push_back("--resume");
     test::ChildProcess run(words, environment());
     if (!run.wait(kPatience)) return note_problem("the resumed run hung");
@@ -271,7 +295,7 @@ class Trial {
 
   // A run that was refused has touched nothing; the next one clears up.
   bool start_again() {
-    test::ChildProcess run(command(kSaveEvery, Seconds(60)), environment());
+    test::ChildProcess run(command(kSaveEvery), environment());
     if (run.wait(kPatience) && run.exit_code() == 0) return true;
     outcome_.resumed = false;
     note_problem(
@@ -280,7 +304,7 @@ class Trial {
   }
 
   std::string program_;
-  Seconds margin_;
+  Deadlines deadlines_;
   fs::path out_, temporary_, events_;
   Outcome outcome_;
   Ranks ranks_;
@@ -291,8 +315,8 @@ class Trial {
 }  // namespace
 
 Outcome inject(const Fault& fault, const std::string& program, const fs::path& scratch,
-               Seconds margin) {
-  const Outcome outcome = Trial(fault, program, scratch, margin).run();
+               const Deadlines& deadlines) {
+  Outcome outcome = Trial(fault, program, scratch, deadlines).run();
   for (const auto& entry : fs::directory_iterator(scratch)) fs::remove_all(entry.path());
   return outcome;
 }

@@ -8,12 +8,17 @@
 
 namespace thinwire::faults {
 
-// How long a worker may be silent in these runs (--timeout), and how long workers may take to come
-// together (--join-timeout).
-inline constexpr Seconds kTimeout{3}, kJoinTimeout{10};
-// What a survivor may need beyond that: at most 2.5 s to learn who is to blame; the rest is for a
-// busy machine. --margin gives more to a machine that has other work.
-inline constexpr Seconds kMargin{6};
+// A stopped worker is noticed by the deadline of the others (--timeout), a worker that is disturbed
+// while it joins by theirs (--join-timeout). All other faults must be noticed without one, so these
+// runs have deadlines that no run lives to see.
+struct Deadlines {
+  Seconds stop{3};
+  Seconds join{10};
+};
+inline constexpr Seconds kEndless{100'000};
+// A run that has not ended after this time hangs. It is patience with a busy machine, and no
+// promise: how long survivors really take is recorded.
+inline constexpr Seconds kPatience{300};
 
 struct Outcome {
   Fault fault;
@@ -25,12 +30,11 @@ struct Outcome {
   bool clean = false;        // no process, port or temporary file was left
   bool resumed = false;      // from the newest checkpoint that was whole when the run ended
   std::string problem = {};  // empty: all is as it should be
-  std::string output = {};   // of the disturbed run
+  std::string output = {};   // of the disturbed run, and its events of errors
 };
 
-// Runs `program`, a thinwire, in `scratch`, a directory that is empty before and afterwards. A run
-// hangs if it takes longer than its deadline and `margin`.
+// Runs `program`, a thinwire, in `scratch`, a directory that is empty before and afterwards.
 Outcome inject(const Fault& fault, const std::string& program, const std::filesystem::path& scratch,
-               Seconds margin = kMargin);
+               const Deadlines& deadlines);
 
 }  // namespace thinwire::faults

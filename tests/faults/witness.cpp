@@ -64,8 +64,18 @@ ErrorFields fields_of(const observe::Json& event) {
   fields.peer = rank("peer");
   fields.host = text("host");
   fields.operation = text("operation");
+  if (text("kind") == to_string(ErrorKind::deadline)) fields.kind = ErrorKind::deadline;
   if (text("remedy") == to_string(Remedy::free_disk_space)) fields.remedy = Remedy::free_disk_space;
   return fields;
+}
+
+// Returns which rank noticed a fault by its deadline though it had to notice the fault itself.
+std::string by_deadline(const std::vector<ErrorFields>& errors, const Scene& scene) {
+  for (const ErrorFields& error : errors) {
+    if (!scene.without_deadline || error.kind != ErrorKind::deadline) continue;
+    return fmt::format("rank {} noticed it by its deadline only", error.rank);
+  }
+  return "";
 }
 
 // Before a group is complete nobody can be lost to it. Who gave up is not to blame, nor who is
@@ -104,6 +114,7 @@ std::string not_named(const std::vector<ErrorFields>& errors, std::string_view e
   const std::vector<std::string> lines = lines_of(err);
   if (lines.empty()) return "nobody says anything";
   const std::string& last = lines.back();  // the launcher's
+  if (std::string late = by_deadline(errors, scene); !late.empty()) return late;
   for (const int rank : scene.survivors) {
     const bool named = std::ranges::any_of(errors, [&](const ErrorFields& error) {
       return error.rank == rank && blames_one_of(error, scene);
@@ -131,6 +142,7 @@ std::string not_named_under_mpi(const std::vector<ErrorFields>& errors, std::str
     return std::regex_search(line, match, kMpirun) && match[2] == scene.host &&
            scene.blamed.contains(std::stoi(match[1]));
   });
+  if (std::string late = by_deadline(errors, scene); !late.empty()) return late;
   // A rank that its peers gave up blames itself, which tells nothing about a fault of another.
   const bool by_rank = std::ranges::any_of(errors, [&](const ErrorFields& error) {
     const bool given_up = error.peer == error.rank && error.operation != "save";

@@ -20,14 +20,16 @@ struct Scene {
   std::set<int> survivors;  // who must speak; while joining nobody, for the launcher may know first
   std::set<int> blamed;     // any of whom may be named
   bool joining = false;
+  bool without_deadline = false;  // the fault itself must be noticed: no error may be a deadline
 };
 
 // Returns the ranks whose own error is that there was no room for a file.
 std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors);
 
 // Returns nothing if the error of each survivor has one of the blamed ranks, its host and the
-// operation in its fields, the launcher's last line on stderr names them, too (while joining: rank
-// and host), and the exit code is 1; else what is missing.
+// operation in its fields, none is a deadline where the scene has none, the launcher's last line on
+// stderr names them, too (while joining: rank and host), and the exit code is 1; else what is
+// missing.
 std::string not_named(const std::vector<ErrorFields>& errors, std::string_view err,
                       const Scene& scene, int exit_code);
 

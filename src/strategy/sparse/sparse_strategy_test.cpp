@@ -22,6 +22,13 @@ const std::vector<std::string> kExchanges = {
     "ps:",   "ps:values=fp32,keep=1,", "ps:keep=0.5,",
 };
 
+test::StrategyRun run_of(std::string spec, int workers) {
+  test::StrategyRun run;
+  run.spec = std::move(spec);
+  run.workers = workers;
+  return run;
+}
+
 void expect_agreement(const std::vector<test::RankRecord>& records) {
   for (const test::RankRecord& record : records) ASSERT_EQ(record.grads, records[0].grads);
 }
@@ -31,9 +38,7 @@ INSTANTIATE_TEST_SUITE_P(All, SparseStrategyGroups, testing::ValuesIn(test::kGro
 
 TEST_P(SparseStrategyGroups, AgreeAndConserveEveryStep) {
   for (const std::string& exchange : kExchanges) {
-    test::StrategyRun run;
-    run.spec = exchange + "density=0.02";
-    run.workers = GetParam();
+    test::StrategyRun run = run_of(exchange + "density=0.02", GetParam());
     if (run.workers == 1) continue;
     const auto records = test::play(run);
     expect_agreement(records);
@@ -44,9 +49,7 @@ TEST_P(SparseStrategyGroups, AgreeAndConserveEveryStep) {
 
 TEST_P(SparseStrategyGroups, OfDensityOneAreTheMean) {
   for (const std::string& exchange : kExchanges) {
-    test::StrategyRun run;
-    run.spec = exchange + "density=1";
-    run.workers = GetParam();
+    test::StrategyRun run = run_of(exchange + "density=1", GetParam());
     test::StrategyRun dense = run;
     dense.spec = "dense";
     EXPECT_EQ(test::play(run)[0].grads, test::play(dense)[0].grads) << run.spec;
@@ -86,9 +89,7 @@ TEST(SparseStrategies, RefuseKeysAndValuesThatAreNotKnown) {
 
 TEST(SparseStrategies, OneWorkerIsLeftAlone) {
   for (const std::string& exchange : kExchanges) {
-    test::StrategyRun run;
-    run.spec = exchange + "density=0.01";
-    run.workers = 1;
+    test::StrategyRun run = run_of(exchange + "density=0.01", 1);
     run.plan.sgd = {0.9f, 1e-3f, false};
     const auto records = test::play(run);
     for (std::size_t i = 0; i < run.numel; ++i) {
@@ -107,9 +108,7 @@ TEST(SparseStrategies, OneWorkerIsLeftAlone) {
 
 TEST(SparseStrategies, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
   for (const std::string& exchange : kExchanges) {
-    test::StrategyRun run;
-    run.spec = exchange + "density=0.05";
-    run.workers = 3;
+    test::StrategyRun run = run_of(exchange + "density=0.05", 3);
     const auto before = test::play(run);
     run.steps = 4;
     run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
@@ -126,9 +125,7 @@ TEST(SparseStrategies, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
 
 TEST(SparseStrategies, ASumThatOverflowsIsSkippedByAll) {
   for (const std::string& exchange : kExchanges) {
-    test::StrategyRun run;
-    run.spec = exchange + "density=0.01";
-    run.workers = 4;
+    test::StrategyRun run = run_of(exchange + "density=0.01", 4);
     run.gradient = [](int, std::uint64_t, std::size_t element) {
       return element == 17 ? 3e38f : 1.0f;
     };
@@ -139,9 +136,7 @@ TEST(SparseStrategies, ASumThatOverflowsIsSkippedByAll) {
 
 TEST(SparseStrategies, GoesOnFromItsSavedState) {
   for (const std::string& exchange : kExchanges) {
-    test::StrategyRun run;
-    run.spec = exchange + "density=0.02";
-    run.workers = 3;
+    test::StrategyRun run = run_of(exchange + "density=0.02", 3);
     run.plan.sgd = {0.9f, 1e-3f, true};
     run.steps = 6;
     const auto whole = test::play(run);
@@ -175,25 +170,32 @@ TEST(SparseStrategies, RefusesAStateThatIsNotItsOwn) {
   EXPECT_THROW(test::play(run, states.data()), WireError);
 }
 
-// Momentum before the selection, everything selected: the momentum SGD of the mean gradient.
+// Expects the directions of momentum SGD of the mean gradient; parameters are 0.5.
+void expect_momentum_sgd(const test::StrategyRun& run,
+                         const std::vector<test::RankRecord>& records) {
+  const SgdConfig& sgd = run.plan.sgd;
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    double velocity = 0;
+    for (std::uint64_t step = 0; step < run.steps; ++step) {
+      double gradient = static_cast<double>(sgd.weight_decay) * 0.5;
+      for (int rank = 0; rank < run.workers; ++rank) {
+        gradient += static_cast<double>(test::grid_gradient(rank, step, i)) / run.workers;
+      }
+      velocity = static_cast<double>(sgd.momentum) * velocity + gradient;
+      const double direction =
+          sgd.nesterov ? gradient + static_cast<double>(sgd.momentum) * velocity : velocity;
+      ASSERT_NEAR(records[0].grads[step][i], direction, 1e-4) << step << ", " << i;
+    }
+  }
+}
+
+// Momentum before the selection, everything selected.
 TEST(SparseStrategies, CorrectedMomentumOfDensityOneIsMomentumSgd) {
   for (const bool nesterov : {false, true}) {
-    test::StrategyRun run;
-    run.spec = "gtopk:density=1";
-    run.workers = 4;
+    test::StrategyRun run = run_of("gtopk:density=1", 4);
     run.steps = 5;
     run.plan.sgd = {0.5f, 0.125f, nesterov};  // exact in binary, as the parameters (0.5)
-    const auto records = test::play(run);
-    for (std::size_t i = 0; i < run.numel; ++i) {
-      double velocity = 0;
-      for (std::uint64_t step = 0; step < run.steps; ++step) {
-        double gradient = 0.125 * 0.5;
-        for (int rank = 0; rank < 4; ++rank) gradient += test::grid_gradient(rank, step, i) / 4.0;
-        velocity = 0.5 * velocity + gradient;
-        const double direction = nesterov ? gradient + 0.5 * velocity : velocity;
-        ASSERT_NEAR(records[0].grads[step][i], direction, 1e-4) << step << ", " << i;
-      }
-    }
+    expect_momentum_sgd(run, test::play(run));
   }
 }
 
@@ -214,21 +216,11 @@ TEST(SparseStrategies, TakesOverWhatHasToHappenBeforeTheSelection) {
 }
 
 TEST(SparseStrategies, SmallTensorsAreDenseIfAsked) {
-  test::StrategyRun run;
-  run.spec = "gtopk:density=0.001,small=dense";
-  run.workers = 4;
+  test::StrategyRun run = run_of("gtopk:density=0.001,small=dense", 4);
   run.plan.sgd = {0.5f, 0.125f, false};
   const auto records = test::play(run);  // its only tensor has one dimension
   expect_agreement(records);
-  for (std::size_t i = 0; i < run.numel; ++i) {
-    double velocity = 0;
-    for (std::uint64_t step = 0; step < run.steps; ++step) {
-      double gradient = 0.125 * 0.5;
-      for (int rank = 0; rank < 4; ++rank) gradient += test::grid_gradient(rank, step, i) / 4.0;
-      velocity = 0.5 * velocity + gradient;
-      ASSERT_NEAR(records[0].grads[step][i], velocity, 1e-4);
-    }
-  }
+  expect_momentum_sgd(run, records);
   run.shape = {run.numel / 10, 10};
   const auto matrix = test::play(run)[0].grads[0];
   EXPECT_EQ(std::count(matrix.begin(), matrix.end(), 0.0f), 999) << "a matrix is sent sparse";
@@ -279,9 +271,7 @@ TEST(SparseStrategies, WarnIfARunIsTooShortForItsDensity) {
 }
 
 TEST(SparseStrategies, SelectsTheShareOfTheWarmUp) {
-  test::StrategyRun run;
-  run.spec = "gtopk:density=0.01,warmup=0.1+0.05";
-  run.workers = 4;
+  test::StrategyRun run = run_of("gtopk:density=0.01,warmup=0.1+0.05", 4);
   run.plan.steps = 3;
   run.plan.steps_per_epoch = 1;
   const auto records = test::play(run);
