@@ -1,4 +1,4 @@
-// For tests: a rank that trains a small model by any strategy, as a trainer would, without torch.
+// For tests: a rank that trains a small model with any strategy, as a trainer does, without torch.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace thinwire::test {
 
-// A matrix and a bias; the gradient of sum (x - 1)^2 / 2 and noise, plain SGD.
+// The model is a matrix and a bias, trained by plain SGD. The gradient is that of sum (x - 1)^2 /
+// 2, plus noise.
 class ToyTraining {
  public:
   ToyTraining(Transport& wire, const std::string& strategy)
@@ -24,7 +25,7 @@ class ToyTraining {
   void run(std::uint64_t steps) {
     for (std::uint64_t i = 0; i < steps; ++i) step();
   }
-  // As before a checkpoint; all ranks together.
+  // Does what a trainer does before a checkpoint. Called by all ranks together.
   void quiesce() {
     session_.quiesce(view());
     Payload state;
