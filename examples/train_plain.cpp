@@ -1,11 +1,11 @@
-// A model in plain C++, without any framework, learns on several workers that exchange only the
+// Trains a model in plain C++, without any framework, on several workers that exchange only the
 // largest entries of their gradients (gtopk).
 //
 //   train_plain                     four workers, threads of this process
 //   train_plain RANK SIZE [PORT]    one of SIZE processes of this machine, over TCP: start all
 //
-// Everything thinwire needs to know about a model is two flat buffers, parameters and gradients,
-// and where each tensor lies in them.
+// thinwire needs only two flat buffers of a model, parameters and gradients, and the position of
+// each tensor in them.
 #include <thinwire/launch.h>
 #include <thinwire/session.h>
 

@@ -5,7 +5,7 @@
 
 namespace thinwire::fuzz {
 
-// As it is, and with the right checksum behind it.
+// Reads the input as it is, and with a correct checksum appended.
 void checkpoint_file(Bytes input) {
   const trainer::Identity identity{"m", "d", "s", 2, 3, 1, 32};
   Payload sealed(input.begin(), input.end());

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kRightSize = 10'000 * 3073;
 
-// The six names of the data set, all of them for one file.
+// A directory in which the six names of the data set are links to one file.
 class BatchDirectory {
  public:
   explicit BatchDirectory(const fs::path& file)
@@ -40,7 +40,7 @@ class BatchDirectory {
 
 }  // namespace
 
-// Files of the right size take a while to read, so only one input in a hundred gets it.
+// Reading files of the right size takes some time, so only one input in a hundred gets this size.
 void cifar10_files(Bytes input) {
   Choices choices(input);
   const bool right_size = choices.below(100) == 1;

@@ -1,5 +1,5 @@
-// Every target over its corpus, and over what is near: all beginnings of a file, and each of its
-// bytes changed. Needs no fuzzer, so it runs wherever the tests do.
+// Runs every target on its corpus and on similar inputs: prefixes of a file, and files with one
+// byte changed. It needs no fuzzer, so it runs wherever the tests do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,8 @@ Payload contents(const fs::path& file) {
 class Corpus : public testing::TestWithParam<Target> {};
 
 TEST_P(Corpus, AndItsNeighboursAreAcceptedOrRefused) {
-  constexpr std::size_t kNeighbours = 64;  // of a file, of either kind
+  // The number of prefixes of a file that are tested, and of copies with a changed byte.
+  constexpr std::size_t kNeighbours = 64;
   constexpr std::size_t kLongest = 4096;
   std::size_t files = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(CORPUS) / GetParam().name)) {

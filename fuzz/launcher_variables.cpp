@@ -7,7 +7,7 @@
 namespace thinwire::fuzz {
 namespace {
 
-// Lines of the form NAME=value.
+// Parses lines of the form NAME=value.
 std::map<std::string, std::string, std::less<>> parse(std::string_view text) {
   std::map<std::string, std::string, std::less<>> out;
   while (!text.empty()) {
@@ -22,7 +22,7 @@ std::map<std::string, std::string, std::less<>> parse(std::string_view text) {
 
 }  // namespace
 
-// `--master` stands among the variables.
+// One of the lines is the value of `--master`.
 void launcher_variables(Bytes input) {
   const auto variables = parse(Choices(input).text());
   const launch::Environment env = [&](std::string_view name) -> std::optional<std::string> {

@@ -12,7 +12,7 @@ class MemoryFile {
  public:
   explicit MemoryFile(Bytes contents);
   void resize(std::size_t bytes);  // zeros follow the contents
-  // Valid for this process, as long as this object lives.
+  // Returns a path that is valid in this process as long as this object exists.
   std::filesystem::path path() const;
 
  private:

@@ -4,7 +4,8 @@
 
 namespace thinwire::fuzz {
 
-// One bit for each entry that was handed on, of whatever pattern: who lives is told by them alone.
+// A message has one bit for each entry that was sent, and every bit pattern is valid: the bits
+// alone say which entries were applied.
 void pick_outcomes(Bytes input) {
   Choices choices(input);
   Sparse handed_on;
@@ -24,7 +25,7 @@ void pick_outcomes(Bytes input) {
   outcomes.keep_only(survivors);
   Payload again;
   strategy::pack_alive(outcomes[0], again);
-  if (handed_on.size() % 8 != 0) {  // nobody looks at the rest of the last byte
+  if (handed_on.size() % 8 != 0) {  // the unused bits of the last byte are ignored
     bits.back() &= static_cast<std::byte>((1 << handed_on.size() % 8) - 1);
   }
   demand(again == bits);

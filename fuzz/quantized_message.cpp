@@ -8,8 +8,8 @@
 
 namespace thinwire::fuzz {
 
-// Codes have no header: every bit pattern is a tile. It must be decoded within its bounds, come out
-// as it went in when it is packed again, and sum up as the reference says.
+// Codes have no header: every bit pattern is a valid tile. Decoding must stay within the buffers,
+// packing the codes again must give the input, and sums must equal those of the reference.
 void quantized_message(Bytes input) {
   using namespace kernel;
   Choices choices(input);

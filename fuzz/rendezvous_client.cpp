@@ -6,7 +6,7 @@
 
 namespace thinwire::fuzz {
 
-// Whatever a master answers, a rank joins, or says why not.
+// For any answers of a master, a rank joins or fails with a reason.
 void rendezvous_client(Bytes input) {
   Choices choices(input);
   const bool proves = choices.below(2) == 1;
@@ -20,7 +20,7 @@ void rendezvous_client(Bytes input) {
       end_of_sending(rank);
       read_to_end(rank);
     } catch (const std::exception&) {
-      // The rank has seen enough, and left.
+      // The rank has failed and closed the connection.
     }
   });
   JoinOptions options;

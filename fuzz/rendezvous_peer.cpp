@@ -17,8 +17,8 @@ void introduce(const rendezvous::Socket& guest, std::uint32_t rank) {
   const rendezvous::Nonce nonce{};
   Payload hello = start(rendezvous::RendezvousMessage::hello);
   base::ByteWriter writer(hello);
-  writer.put(rendezvous::kMeetingMagic);
-  writer.put(rendezvous::kMeetingVersion);
+  writer.put(rendezvous::kProtocolMagic);
+  writer.put(rendezvous::kProtocolVersion);
   writer.put(Bytes(nonce));
   rendezvous::send_frame(guest, hello, deadline);
 

@@ -9,7 +9,7 @@ namespace {
 
 enum class Guest { stranger, member, last_member };
 
-// Reads the server's messages until one of these kinds comes.
+// Reads the server's messages until one of these kinds arrives.
 void hear(const rendezvous::Socket& rank, rendezvous::FrameReader& frames,
           std::initializer_list<rendezvous::RendezvousMessage> kinds) {
   const rendezvous::Deadline deadline = rendezvous::deadline_in(kPatience);
@@ -24,8 +24,8 @@ void hear(const rendezvous::Socket& rank, rendezvous::FrameReader& frames,
 
 }  // namespace
 
-// Whatever somebody sends to rank 0, with or without knowing the token, before or after the group
-// is complete: it ends that connection and nothing else, and the other rank hears of it.
+// Any bytes that a client sends to rank 0, with or without the token, before or after the group is
+// complete, end only that connection; the other rank is notified if a member was lost.
 void rendezvous_server(Bytes input) {
   Choices choices(input);
   const auto role = static_cast<Guest>(choices.below(3));
@@ -42,7 +42,7 @@ void rendezvous_server(Bytes input) {
   const rendezvous::Socket guest =
       rendezvous::connect_to("127.0.0.1", port, rendezvous::deadline_in(kPatience));
   if (role != Guest::stranger) introduce(guest);
-  rendezvous::FrameReader frames(rendezvous::kLongestMeetingMessage);
+  rendezvous::FrameReader frames(rendezvous::kLongestMessage);
   if (other) hear(other, frames, {rendezvous::RendezvousMessage::welcome});
   send_all(guest, choices.rest());
   end_of_sending(guest);

@@ -6,8 +6,8 @@
 namespace thinwire::fuzz {
 namespace {
 
-// Two ranks, so that states are used and not merely read. A rank that refuses takes the other
-// along.
+// There are two ranks, so that states are used and not only read. If one rank refuses its state,
+// the other one fails as well.
 void resume(std::string_view name, Bytes state) {
   JoinOptions options;
   options.size = 2;

@@ -1,4 +1,4 @@
-// What a fuzz target is: a function that takes any bytes. It returns, or something is wrong.
+// A fuzz target is a function that takes any bytes and must return.
 #pragma once
 
 #include <cstdlib>
@@ -24,12 +24,13 @@ void accept_or_refuse(Action action) {
   }
 }
 
-// What must hold after foreign input was accepted.
+// Aborts unless a condition holds that is required after an input was accepted.
 inline void demand(bool holds) {
   if (!holds) std::abort();
 }
 
-// Takes the input apart. Where it ends, zeros follow, so that short inputs are cheap to find.
+// Reads values from the input. After its end it returns zeros, so that the fuzzer finds short
+// inputs easily.
 class Choices {
  public:
   explicit Choices(Bytes input) : rest_(input) {}
@@ -42,7 +43,7 @@ class Choices {
     rest_ = rest_.subspan(bytes);
     return value;
   }
-  // 0 ... count - 1
+  // Returns a number from 0 to count - 1.
   std::size_t below(std::size_t count) { return take<std::uint16_t>() % count; }
 
   Bytes rest() const noexcept { return rest_; }

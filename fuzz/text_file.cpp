@@ -20,7 +20,7 @@ void read_all(const trainer::Dataset& data) {
 
 }  // namespace
 
-// A few bytes many times over: a text has to be long to be one.
+// Repeats a few bytes many times, because a text must have a minimum length.
 void text_file(Bytes input) {
   Choices choices(input);
   const std::size_t times = 1 + choices.below(500);

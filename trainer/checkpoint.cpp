@@ -17,13 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kNone = 0;  // no run has a checkpoint before its first step
+constexpr std::uint64_t kNone = 0;  // not a step: no run has a checkpoint before its first step
 
 constexpr std::string_view kStem = "step-";
 
 std::string stem(std::uint64_t step) { return fmt::format("{}{:012}", kStem, step); }
 
-// kNone if the name is not that of a checkpoint.
+// Returns the step in the name of a checkpoint, or kNone if the name is not that of a checkpoint.
 std::uint64_t step_of(std::string_view name) {
   if (!name.starts_with(kStem)) return kNone;
   name.remove_prefix(kStem.size());
@@ -38,8 +38,8 @@ void sync_directory(const fs::path& directory) {
   close(fd);
 }
 
-// Returns 0, or 1 + a rank that failed. No rank leaves before all know, or it would be taken for
-// the culprit; a rank that knows of the failure needs no further answer.
+// Returns 0, or 1 + a rank that failed. No rank leaves before all ranks know the result, because
+// the others would report it as lost. A rank that knows of the failure needs no further answer.
 std::uint32_t agree_on_failure(Transport& wire, bool here) {
   std::uint32_t failed = here ? static_cast<std::uint32_t>(wire.rank()) + 1 : 0;
   try {
@@ -51,7 +51,7 @@ std::uint32_t agree_on_failure(Transport& wire, bool here) {
   return failed;
 }
 
-// The facts of a checkpoint that `culprit` cannot write.
+// Returns the facts of the error if `culprit` cannot write its checkpoint.
 ErrorFields saving(const Transport& wire, int culprit) {
   ErrorFields fields;
   fields.rank = wire.rank();
@@ -91,18 +91,17 @@ void CheckpointStore::save(Transport& wire, std::uint64_t step, const std::vecto
   const std::uint32_t failed = agree_on_failure(wire, !trouble.empty());
   if (failed != 0) remove(step);
   if (!trouble.empty()) {
-    throw Error(
-        fmt::format("rank {} ({}): cannot write its checkpoint of step {} ({}); earlier ones "
-                    "are unchanged",
-                    rank_, wire.host(rank_), step, trouble),
-        saving(wire, rank_));
+    throw Error(fmt::format("rank {} ({}): cannot write its checkpoint of step {} ({}); earlier "
+                            "checkpoints are unchanged",
+                            rank_, wire.host(rank_), step, trouble),
+                saving(wire, rank_));
   }
   if (failed != 0) {
     const int culprit = static_cast<int>(failed) - 1;
     throw TransportError(
         TransportError::Kind::lost,
         fmt::format("rank {} ({}): rank {} ({}) cannot write its checkpoint of step "
-                    "{}; its output tells why",
+                    "{}; see the output of that rank",
                     rank_, wire.host(rank_), culprit, wire.host(culprit), step),
         saving(wire, culprit));
   }
@@ -168,8 +167,8 @@ bool CheckpointStore::set_aside_earlier() const {
   return true;
 }
 
-// No rank may write a newer step before all ranks have done this: else parts of two runs could make
-// up a step.
+// No rank may write a newer step before all ranks have done this. Otherwise the files of a step
+// could come from two runs.
 void CheckpointStore::set_aside_newer(std::uint64_t step) const {
   std::vector<fs::path> newer = files_here();
   std::erase_if(newer,
@@ -182,9 +181,8 @@ void CheckpointStore::set_aside(const std::vector<fs::path>& files) const {
     fs::create_directories(aside());
     for (const fs::path& file : files) fs::rename(file, aside() / file.filename());
   } catch (const fs::filesystem_error& error) {
-    throw Error(
-        fmt::format("rank {}: cannot move checkpoints that this run does not use to {} ({})", rank_,
-                    aside().string(), error.code().message()));
+    throw Error(fmt::format("rank {}: cannot move unused checkpoints to {} ({})", rank_,
+                            aside().string(), error.code().message()));
   }
 }
 
@@ -207,9 +205,8 @@ void CheckpointStore::check_resumable() const {
       if (damage.empty()) damage = error.what();
     }
   }
-  throw ConfigError(
-      fmt::format("--resume: there is no checkpoint of rank {} in {} that is whole ({})", rank_,
-                  directory_.string(), damage));
+  throw ConfigError(fmt::format("resume: there is no intact checkpoint of rank {} in {} ({})",
+                                rank_, directory_.string(), damage));
 }
 
 void CheckpointStore::refuse_other_size() const {
@@ -219,14 +216,14 @@ void CheckpointStore::refuse_other_size() const {
     const auto of = name.rfind("-of-");
     if (!name.ends_with(".ck") || of == std::string::npos) continue;
     const std::string workers = name.substr(of + 4, name.size() - of - 7);
-    if (workers == std::to_string(identity_.workers)) continue;  // of ranks that were faster
+    if (workers == std::to_string(identity_.workers)) continue;  // of another rank of this run
     throw ConfigError(fmt::format(
-        "--resume: the checkpoints in {} are of {} workers, but this run has {}; resume with as "
-        "many as before",
+        "resume: the checkpoints in {} are of a run with another number of workers ({}; this run "
+        "has {}); resume with the same number",
         directory_.string(), workers, identity_.workers));
   }
   throw ConfigError(
-      fmt::format("--resume: there is no checkpoint of rank {} in {}", rank_, directory_.string()));
+      fmt::format("resume: there is no checkpoint of rank {} in {}", rank_, directory_.string()));
 }
 
 CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
@@ -234,7 +231,8 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
   Loaded loaded;
   std::vector<std::uint64_t> steps = steps_here();
   for (std::uint64_t bound = UINT64_MAX;;) {
-    // Finds the newest one here that is whole; a note says which damaged ones are passed over.
+    // Finds the newest intact checkpoint of this rank. A note names each damaged one that is
+    // skipped.
     std::uint64_t mine = kNone;
     for (const std::uint64_t step : steps) {
       if (step > bound) continue;
@@ -243,16 +241,16 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
         mine = step;
         break;
       } catch (const WireError& error) {
-        loaded.notes.push_back(fmt::format("step {} is passed over: {}", step, error.what()));
+        loaded.notes.push_back(fmt::format("step {} is skipped: {}", step, error.what()));
       }
     }
-    // Ranks go back to older steps until all stand at the same one.
+    // Ranks go back to older steps until all have the same one.
     std::uint64_t bounds[2] = {mine, ~mine};
     allreduce_max(wire, std::span(bounds));
     const std::uint64_t highest = bounds[0], lowest = ~bounds[1];
     if (lowest == kNone) {
       if (loaded.notes.empty()) refuse_other_size();
-      throw ConfigError(fmt::format("--resume: no checkpoint in {} is whole on every rank ({})",
+      throw ConfigError(fmt::format("resume: no checkpoint in {} is intact on every rank ({})",
                                     directory_.string(), loaded.notes.back()));
     }
     if (highest == lowest) {
@@ -260,9 +258,9 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
       set_aside_newer(mine);
       return loaded;
     }
-    if (mine != lowest && rank_ == 0) {  // the rank that lacks it says why
-      loaded.notes.push_back(
-          fmt::format("step {} is passed over: another rank does not have it whole", mine));
+    if (mine != lowest && rank_ == 0) {  // the rank without it has a note with the reason
+      loaded.notes.push_back(fmt::format(
+          "step {} is skipped: another rank does not have it or has a damaged file", mine));
     }
     bound = lowest;
     std::erase_if(steps, [&](std::uint64_t step) { return step > bound; });
@@ -272,7 +270,7 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
 const Payload& section(const std::vector<Section>& sections, std::string_view name) {
   const auto found = std::ranges::find(sections, name, &Section::name);
   if (found == sections.end()) {
-    throw WireError(fmt::format("checkpoint: it has no part '{}'", name));
+    throw WireError(fmt::format("checkpoint: section '{}' is missing", name));
   }
   return found->bytes;
 }
@@ -288,7 +286,7 @@ std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> p
 void unpack(const std::vector<Section>& sections, std::string_view name, MutBytes into) {
   const Payload& bytes = section(sections, name);
   if (bytes.size() != into.size()) {
-    throw WireError(fmt::format("checkpoint: part '{}' has the wrong size ({} bytes, {} needed)",
+    throw WireError(fmt::format("checkpoint: section '{}' has the wrong size ({} bytes; {} needed)",
                                 name, bytes.size(), into.size()));
   }
   std::ranges::copy(bytes, into.begin());

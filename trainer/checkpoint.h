@@ -1,5 +1,6 @@
-// Checkpoints: enough to go on bit for bit. Each rank keeps a file of its own, rank 0 one more with
-// the model, so that a shared file system is not needed. docs/wire-format.md has the format.
+// Checkpoints, from which a run resumes bit for bit. Each rank writes a file of its own, and rank 0
+// one more with the model, so that no shared file system is needed. docs/wire-format.md has the
+// format.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace thinwire::trainer {
 
-// The facts that must agree between a run and the checkpoint it resumes from.
+// The facts that must be the same in a run and in the checkpoint from which it resumes.
 struct Identity {
   std::string model, data, strategy;
   std::uint32_t workers = 0;
@@ -31,29 +32,32 @@ class CheckpointStore {
  public:
   CheckpointStore(std::filesystem::path directory, Identity identity, int rank);
 
-  // Writes this rank's sections (and, on rank 0, the model's): to a temporary name, synced,
-  // renamed. All ranks call it together; if one cannot, it is an error on all ranks, none keeps a
-  // file of this step, and older ones stay. Else all but the last `keep` are removed.
+  // Writes this rank's sections and, on rank 0, the sections of the model: under a temporary name,
+  // then synced and renamed. All ranks call it together. If one rank cannot write its file, all
+  // ranks throw, none keeps a file of this step, and older checkpoints stay. Otherwise all but the
+  // last `keep` checkpoints are removed.
   void save(Transport& wire, std::uint64_t step, const std::vector<Section>& own,
             const std::vector<Section>& model, std::uint64_t keep);
 
-  // Moves this rank's files of an earlier run to earlier-rank-R, so that they are neither resumed
-  // by mistake nor lost. Call it for a run that starts from step 0. Returns whether there were any.
+  // Moves this rank's files of an earlier run to the directory earlier-rank-R, so that they are
+  // neither resumed by mistake nor lost. Called by a run that starts from step 0. Returns whether
+  // there were any.
   bool set_aside_earlier() const;
 
-  // Checks what one rank can check before the group exists: ConfigError if this rank has no
-  // checkpoint that is whole, or if the newest such belongs to another run.
+  // Checks what one rank can check before the group exists. Throws ConfigError if this rank has no
+  // intact checkpoint, or if the newest intact one belongs to another run.
   void check_resumable() const;
 
   struct Loaded {
     std::uint64_t step = 0;
     std::vector<Section> own;
     std::vector<Section> model;      // on rank 0
-    std::vector<std::string> notes;  // which newer ones were passed over here, and why
+    std::vector<std::string> notes;  // which newer checkpoints this rank skipped, and why
   };
-  // Reads the newest checkpoint that is whole on every rank. All ranks call it together.
+  // Reads the newest checkpoint that is intact on every rank. All ranks call it together. Throws
   // ConfigError if there is none, or if the newest belongs to another run. Files of newer steps,
-  // which at least one rank lacks, move to earlier-rank-R: the run will write these steps again.
+  // which at least one rank does not have, are moved to earlier-rank-R, because the run will write
+  // these steps again.
   Loaded load(Transport& wire) const;
 
  private:
@@ -75,11 +79,11 @@ class CheckpointStore {
   int rank_;
 };
 
-// Added to the name of a file that is being written.
+// The suffix of the name of a file that is being written.
 inline constexpr std::string_view kUnfinished = ".tmp";
 
-// These write and read one file: identity, step and sections under a checksum. Reading throws
-// WireError if the file is damaged, ConfigError if it belongs to another run.
+// Write and read one file: identity, step and sections with a checksum. Reading throws WireError if
+// the file is damaged, and ConfigError if it belongs to another run.
 void write_checkpoint(const std::filesystem::path& file, const Identity& identity,
                       std::uint64_t step, const std::vector<Section>& sections);
 std::vector<Section> read_checkpoint(const std::filesystem::path& file, const Identity& identity,
@@ -87,7 +91,7 @@ std::vector<Section> read_checkpoint(const std::filesystem::path& file, const Id
 
 const Payload& section(const std::vector<Section>& sections, std::string_view name);
 std::vector<Section> pack(std::initializer_list<std::pair<std::string, Bytes>> parts);
-// Copies a section to `into`. WireError if the sizes differ.
+// Copies a section to `into`. Throws WireError if it is missing or the sizes differ.
 void unpack(const std::vector<Section>& sections, std::string_view name, MutBytes into);
 
 }  // namespace thinwire::trainer

@@ -1,4 +1,4 @@
-// The bytes of one checkpoint file.
+// Writes and reads one checkpoint file.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ const char* write_and_sync(int fd, Bytes bytes) {
   return fsync(fd) == 0 ? nullptr : "fsync";
 }
 
-// Written whole and synced under another name first, so that the file exists whole or not at all.
+// Writes and syncs the file under another name first, so that it exists completely or not at all.
 void write_atomically(const fs::path& file, const Payload& bytes) {
   const fs::path temporary = file.string() + std::string(kUnfinished);
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -52,7 +52,7 @@ void write_atomically(const fs::path& file, const Payload& bytes) {
     error = errno;
   }
   if (failed == nullptr) return;
-  unlink(temporary.c_str());  // half a file helps nobody, and the disk may be full
+  unlink(temporary.c_str());  // an incomplete file is of no use, and the disk may be full
   errno = error;
   fail(file, failed);
 }
@@ -61,7 +61,7 @@ Payload read_whole(const fs::path& file) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
   if (error) throw WireError(fmt::format("{}: {}", file.string(), error.message()));
-  // The file and its sections, which are copies.
+  // Memory is needed for the file and for its sections, which are copies.
   const std::optional<std::uint64_t> room = base::available_memory();
   if (room && size > *room / 2) {
     throw WireError(
@@ -71,7 +71,7 @@ Payload read_whole(const fs::path& file) {
   Payload bytes(size);
   std::ifstream in(file, std::ios::binary);
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
-    throw WireError(fmt::format("{}: it cannot be read", file.string()));
+    throw WireError(fmt::format("{}: cannot be read", file.string()));
   }
   return bytes;
 }
@@ -80,8 +80,8 @@ template <class T>
 void demand(const fs::path& file, std::string_view what, const T& theirs, const T& ours) {
   if (theirs == ours) return;
   throw ConfigError(
-      fmt::format("--resume: {} was made with {} {}, but this run has {}; resume with the options "
-                  "of the run that was interrupted, or leave --resume out",
+      fmt::format("resume: {} is of another run ({} {}; this run has {}); use the options of the "
+                  "interrupted run, or start a new one",
                   file.string(), what, theirs, ours));
 }
 
@@ -127,7 +127,7 @@ std::vector<Section> read_checkpoint(const fs::path& file, const Identity& ident
   }
   demand(file, "format version", reader.get<std::uint32_t>(), kVersion);
   if (reader.get<std::uint64_t>() != step)
-    throw WireError(fmt::format("{}: it is of another step", name));
+    throw WireError(fmt::format("{}: of another step than its name says", name));
   demand(file, "model", reader.get_text(kLongestText), identity.model);
   demand(file, "data", reader.get_text(kLongestText), identity.data);
   demand(file, "strategy", reader.get_text(kLongestText), identity.strategy);

@@ -24,7 +24,7 @@ Payload bytes(std::size_t count, int value) {
 
 class Checkpoints : public testing::Test {
  protected:
-  // Two ranks save the given steps.
+  // Saves the given steps on two ranks.
   void save(std::initializer_list<std::uint64_t> steps) {
     on_ranks(kIdentity, [&](Transport& wire, CheckpointStore& store) {
       for (const std::uint64_t step : steps) {
@@ -98,7 +98,7 @@ TEST_F(Checkpoints, EveryBitAndEveryLengthIsChecked) {
   }
 }
 
-TEST_F(Checkpoints, ADamagedOneIsPassedOverOnAllRanksAndSaidSo) {
+TEST_F(Checkpoints, ADamagedOneIsSkippedOnAllRanksWithANote) {
   save({10, 20, 30});
   flip_bit(file(30, "rank-1-of-2"), 50);
   EXPECT_EQ(loaded_step(), 20u);
@@ -108,7 +108,8 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOverOnAllRanksAndSaidSo) {
   EXPECT_EQ(loaded_step(), 10u);
 }
 
-// Otherwise the new run's first checkpoint would be the oldest there, and the first to be removed.
+// Otherwise the first checkpoint of the new run would be the oldest one, and the first to be
+// removed.
 TEST_F(Checkpoints, AnEarlierRunIsSetAsideAndNotLost) {
   save({100, 200});
   on_ranks(kIdentity, [](Transport&, CheckpointStore& store) {
@@ -122,20 +123,21 @@ TEST_F(Checkpoints, AnEarlierRunIsSetAsideAndNotLost) {
   EXPECT_TRUE(fs::exists(directory_ / "earlier-rank-1" / file(200, "rank-1-of-2").filename()));
 }
 
-TEST_F(Checkpoints, WhatCannotBeResumedIsSeenBeforeTheRanksMeet) {
+TEST_F(Checkpoints, CheckResumableNeedsNoOtherRank) {
   save({10, 20});
   EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
   Identity other = kIdentity;
   other.model = "mlp";
   EXPECT_THROW(CheckpointStore(directory_, other, 1).check_resumable(), ConfigError);
   EXPECT_THROW(CheckpointStore(directory_, kIdentity, 2).check_resumable(), ConfigError);
-  flip_bit(file(20, "rank-1-of-2"), 50);  // an older one may do
+  flip_bit(file(20, "rank-1-of-2"), 50);  // an older one is enough
   EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
   flip_bit(file(10, "rank-1-of-2"), 50);
   EXPECT_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable(), ConfigError);
 }
 
-// Killed after all ranks have written their own file of the first step, but not the model's.
+// The run was killed after all ranks had written their own file of the first step, but before the
+// file of the model.
 TEST_F(Checkpoints, WithoutItsModelAStepDoesNotCount) {
   save({10, 20});
   fs::remove(file(20, "model"));
@@ -148,9 +150,9 @@ TEST_F(Checkpoints, WithoutItsModelAStepDoesNotCount) {
   EXPECT_NE(refusal.find("there is no checkpoint of rank 0"), std::string::npos) << refusal;
 }
 
-// Killed twice while step 20 was written, at first after rank 0 had its file, then after rank 1
-// had: what is there of step 20 is of two runs.
-TEST_F(Checkpoints, PartsOfTwoRunsAreNoStep) {
+// The run was killed twice while step 20 was written: first after rank 0 had written its file, then
+// after rank 1 had. The files of step 20 come from two runs.
+TEST_F(Checkpoints, FilesOfTwoRunsDoNotMakeACheckpoint) {
   save({10, 20});
   fs::remove(file(20, "rank-1-of-2"));
   EXPECT_EQ(loaded_step(), 10u);
@@ -159,7 +161,7 @@ TEST_F(Checkpoints, PartsOfTwoRunsAreNoStep) {
   EXPECT_EQ(loaded_step(), 10u);
 }
 
-// What one rank has of a step that others lack must not count among those that are kept.
+// A step that only one rank has must not count among the checkpoints that are kept.
 TEST_F(Checkpoints, AResumedRunKeepsWhatItWrites) {
   save({10, 40});
   fs::remove(file(40, "rank-1-of-2"));
@@ -186,22 +188,22 @@ TEST_F(Checkpoints, AnotherRunIsRefused) {
   refused([](Identity& i) { i.workers = 3; });
 }
 
-// Longer than any memory, with nothing in it: not even room for it may be asked for.
-TEST_F(Checkpoints, OneThatDoesNotFitIntoMemoryIsPassedOver) {
+// The file is sparse and longer than any memory, so memory for it must not even be requested.
+TEST_F(Checkpoints, OneThatDoesNotFitIntoMemoryIsSkipped) {
   save({10, 20});
   fs::resize_file(file(20, "rank-1-of-2"), std::uintmax_t{1} << 40);
   EXPECT_NO_THROW(CheckpointStore(directory_, kIdentity, 1).check_resumable());
   EXPECT_EQ(loaded_step(), 10u);
 }
 
-TEST_F(Checkpoints, NoneAtAllIsSaid) {
+TEST_F(Checkpoints, HavingNoneIsAnError) {
   EXPECT_THROW(loaded_step(), ConfigError);
   save({10});
   fs::resize_file(file(10, "model"), 3);
   EXPECT_THROW(loaded_step(), ConfigError);
 }
 
-TEST_F(Checkpoints, WhatAKilledProcessWasWritingIsRemoved) {
+TEST_F(Checkpoints, FilesOfAKilledProcessAreRemoved) {
   save({10});
   for (const char* name : {"rank-0-of-2", "rank-1-of-2", "model"}) {
     std::ofstream(file(20, name).string() + std::string(kUnfinished)) << "half";
@@ -212,8 +214,9 @@ TEST_F(Checkpoints, WhatAKilledProcessWasWritingIsRemoved) {
   }
 }
 
-// Killed while the first checkpoint was written: the files of faster ranks are no other run's.
-TEST_F(Checkpoints, ARankWithoutAnyIsToldSo) {
+// The run was killed while the first checkpoint was written. The files of other ranks must not be
+// taken for those of another run.
+TEST_F(Checkpoints, ARankWithoutAnyGetsAnError) {
   save({10});
   fs::remove(file(10, "rank-1-of-2"));
   try {
@@ -225,7 +228,7 @@ TEST_F(Checkpoints, ARankWithoutAnyIsToldSo) {
   }
 }
 
-// A directory in the place of its file keeps rank 1 from writing it.
+// Rank 1 cannot write its file, because there is a directory of that name.
 TEST_F(Checkpoints, AStepThatOneRankCannotWriteIsKeptByNone) {
   save({10});
   fs::create_directories(file(20, "rank-1-of-2") / "in the way");
@@ -234,7 +237,7 @@ TEST_F(Checkpoints, AStepThatOneRankCannotWriteIsKeptByNone) {
       store.save(wire, 20, {}, {}, 3);
       ADD_FAILURE() << "rank " << wire.rank() << " saved";
     } catch (const Error& error) {
-      // Neither rank takes the other for lost, whichever is faster.
+      // Neither rank reports the other as lost, whichever is faster.
       EXPECT_EQ(error.fields().rank, wire.rank()) << error.what();
       EXPECT_EQ(error.fields().peer, 1) << error.what();
       EXPECT_EQ(error.fields().host, "this process");

@@ -20,11 +20,12 @@ void sum_times(std::span<const Counters> all, SyncMode sync_mode, TrainResult& r
     wait += each.wait / workers;
     fastest_wire = std::min(fastest_wire, each.wire);
   }
-  // The worker that comes last to each exchange only transfers; what the others spend beyond that
-  // is waiting for it. Asynchronous workers have no last one, and a strategy knows when it waits.
-  const bool milestone = sync_mode != SyncMode::asynchronous;
-  result.wire = Seconds(milestone ? fastest_wire : wire);
-  result.wait = Seconds(milestone ? wire - fastest_wire : wait);
+  // The worker that is last in each exchange does not wait, so its time is the transfer; the
+  // additional time of the others is waiting. Asynchronous workers have no last one, but their
+  // strategy measures when it waits.
+  const bool lockstep = sync_mode != SyncMode::asynchronous;
+  result.wire = Seconds(lockstep ? fastest_wire : wire);
+  result.wait = Seconds(lockstep ? wire - fastest_wire : wait);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A network whose parameters, gradients and statistics each lie in one contiguous buffer. Tensors
-// are views into them, so that nothing is copied to be sent.
+// A network whose parameters, gradients and statistics are each in one contiguous buffer. Its
+// tensors are views of these buffers, so that nothing is copied to be sent.
 #pragma once
 
 #include <torch/torch.h>
@@ -17,7 +17,8 @@ class FlatModel {
   ModelView view() { return {params(), grads(), layout_}; }
   MutFloats params() { return span_of(params_); }
   MutFloats grads() { return span_of(grads_); }
-  // Running means and variances: no gradient, averaged over the workers before they count.
+  // Returns the running means and variances, which have no gradients. The workers average them
+  // before they are used in a test.
   MutFloats statistics() { return span_of(statistics_); }
   const Layout& layout() const noexcept { return layout_; }
 

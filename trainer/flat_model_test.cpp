@@ -53,7 +53,7 @@ TEST(FlatModel, BackwardWritesIntoTheFlatBufferStepAfterStep) {
   }
 }
 
-// Notes from where the bytes of large messages are sent.
+// Records the memory from which large messages are sent.
 class Recorder final : public Transport {
  public:
   explicit Recorder(Transport& inner)
@@ -76,7 +76,7 @@ class Recorder final : public Transport {
   Transport& inner_;
 };
 
-TEST(FlatModel, NoGradientIsCopiedOnItsWayToTheWire) {
+TEST(FlatModel, GradientsAreSentWithoutACopy) {
   JoinOptions options;
   options.size = 3;
   run_workers("threads", options, [](Transport& joined) {

@@ -1,4 +1,4 @@
-// The points of a run at which all workers wait for each other: to test, to save, and at the end.
+// The steps of a run at which all workers wait for each other: to test, to save, and at the end.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace thinwire::trainer {
 
-// The position of a run is counted in steps of all workers. Where workers are asynchronous, the
-// samples that all of them would use in one step count as a step. Milestones come in the same order
+// The position of a run is counted in steps of all workers. If workers are asynchronous, the number
+// of samples that all of them use in one step counts as a step. Milestones come in the same order
 // on every rank, even if one step passes several of them.
 class Milestones {
  public:
@@ -17,8 +17,8 @@ class Milestones {
     bool test = false, save = false, last = false;
   };
 
-  // The run has `steps` and stands at `first`. A distance of 0 steps between tests, or between
-  // saves, means none before the end.
+  // The run has `steps` steps and continues at step `first`. If test_every or save_every is 0,
+  // there are no tests or no saves before the end.
   Milestones(std::uint64_t first, std::uint64_t steps, std::uint64_t test_every,
              std::uint64_t save_every)
       : at_(first), steps_(steps), test_every_(test_every), save_every_(save_every) {}

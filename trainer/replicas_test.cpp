@@ -1,4 +1,4 @@
-// P workers with batch B learn as one worker with batch P x B does.
+// Tests that P workers with batch B train as one worker with batch P x B does.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -14,7 +14,7 @@
 namespace thinwire::trainer {
 namespace {
 
-// The mean as the ring all-reduce makes it: for share s in the order s+1, s+2, ..., s.
+// Returns the mean as the ring all-reduce computes it: for share s in the order s+1, s+2, ..., s.
 std::vector<float> mean_in_ring_order(const std::vector<std::vector<float>>& parts) {
   const int size = static_cast<int>(parts.size());
   std::vector<float> mean(parts[0].size());
@@ -29,8 +29,8 @@ std::vector<float> mean_in_ring_order(const std::vector<std::vector<float>>& par
   return mean;
 }
 
-// One worker that computes the gradients of all parts of the global batch by itself. Returns the
-// losses of part 0.
+// Trains one worker that computes the gradients of all parts of the global batch itself. Returns
+// the losses of part 0.
 std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
   prepare_computing();  // as in train()
   const ExampleShape shape = digits().train->shape();
@@ -64,7 +64,7 @@ std::vector<double> accumulating_sgd(const TrainOptions& options, int parts) {
   return losses;
 }
 
-TEST(Replicas, AreOneWorkerThatAccumulatesGradientsBitForBit) {
+TEST(Replicas, EqualOneWorkerThatAccumulatesGradientsBitForBit) {
   for (const int workers : {1, 2, 4}) {
     TrainOptions options = options_for(64 / static_cast<std::size_t>(workers), 25);
     options.sgd.weight_decay = 1e-4f;
@@ -92,7 +92,7 @@ TEST(Replicas, FollowTheCurveOfOneWorkerWithTheirGlobalBatch) {
 }
 
 // With one worker, the loss of a milestone is the mean of the losses of its steps.
-TEST(Replicas, TellTheLossOfAllExamplesSinceTheyLastMet) {
+TEST(Replicas, ReportTheLossOfAllExamplesSinceTheLastMilestone) {
   TrainOptions options = options_for(16, 7);
   options.eval_every = 3;
   const Outcome one = run(options, 1);

@@ -12,9 +12,10 @@ class Schedule {
  public:
   static Schedule parse(std::string_view spec, double base_rate, int workers);
 
-  // `epoch` counts fractions; `total` is the length of the run in epochs.
+  // Returns the rate at `epoch`, which may be fractional; `total` is the length of the run in
+  // epochs.
   double rate(double epoch, double total) const;
-  // Returns for how many first epochs the rate rises.
+  // Returns the number of first epochs in which the rate rises.
   double warmup_epochs() const noexcept { return warmup_; }
 
  private:

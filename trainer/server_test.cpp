@@ -1,4 +1,4 @@
-// Whole runs with a parameter server.
+// Tests whole runs with a parameter server.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ TrainOptions options_of(const std::string& strategy, std::uint64_t steps = 60) {
   return options;
 }
 
-TEST(Server, BesideWorkersLearns) {
+TEST(Server, OnTheRanksOfWorkersTrains) {
   for (const char* spec : {"ps", "ps:select=mask,keep=1,servers=3"}) {
     const TrainResult result = run(options_of(spec, 150), 3).result;
     EXPECT_TRUE(result.replicas_identical) << spec;
@@ -28,17 +28,17 @@ TEST(Server, BesideWorkersLearns) {
   }
 }
 
-// Three workers are three workers, whoever serves them.
+// Three workers give the same result with a dedicated server as with servers on their own ranks.
 TEST(Server, ThatIsDedicatedTrainsOnNothing) {
   for (const std::string keys : {"density=0.02", "density=1"}) {
-    const Outcome beside = run(options_of("ps:" + keys), 3);
+    const Outcome shared = run(options_of("ps:" + keys), 3);
     const Outcome dedicated = run(options_of("ps:servers=dedicated," + keys), 4);
     EXPECT_TRUE(dedicated.result.replicas_identical);
-    EXPECT_EQ(dedicated.result.samples, beside.result.samples);
-    EXPECT_EQ(dedicated.result.steps, beside.result.steps);
-    EXPECT_NEAR(dedicated.result.test.loss, beside.result.test.loss, 1e-3) << keys;
-    ASSERT_EQ(dedicated.of_workers.size(), beside.of_workers.size());
-    EXPECT_NEAR(dedicated.of_workers[0].loss, beside.of_workers[0].loss, 1e-3) << keys;
+    EXPECT_EQ(dedicated.result.samples, shared.result.samples);
+    EXPECT_EQ(dedicated.result.steps, shared.result.steps);
+    EXPECT_NEAR(dedicated.result.test.loss, shared.result.test.loss, 1e-3) << keys;
+    ASSERT_EQ(dedicated.of_workers.size(), shared.of_workers.size());
+    EXPECT_NEAR(dedicated.of_workers[0].loss, shared.of_workers[0].loss, 1e-3) << keys;
     for (const double loss : dedicated.losses) EXPECT_EQ(loss, 0);  // of rank 0
   }
   EXPECT_EQ(training_workers("ps:servers=dedicated", 4), 3);
@@ -46,7 +46,7 @@ TEST(Server, ThatIsDedicatedTrainsOnNothing) {
   EXPECT_EQ(training_workers("dense", 4), 4);
 }
 
-// A server has no examples to make statistics of: they are those of the worker alone.
+// A dedicated server has no examples, so the statistics of norms are those of the worker alone.
 TEST(Server, ThatIsDedicatedDoesNotSpoilTheStatisticsOfNorms) {
   TrainOptions options = options_of("ps:density=1,servers=dedicated", 6);
   options.model = "resnet20";

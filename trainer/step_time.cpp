@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 constexpr int kSteps = 3;
-constexpr double kSecondsPerStep = 2;  // that a measured one may take
+constexpr double kSecondsPerStep = 2;  // the longest step that is measured
 constexpr std::size_t kFewest = 2;     // examples: batch norm needs more than one
 
 constexpr ExampleShape images(std::int64_t channels, std::int64_t side, std::int64_t classes) {
@@ -34,7 +34,7 @@ constexpr Published kPublished[] = {
 };
 #undef TW_MODEL
 
-// Returns nothing for an unknown model: make_network() throws an error with its name.
+// Returns an empty shape for an unknown model: make_network() then throws an error with the name.
 ExampleShape published_shape(std::string_view model) {
   const auto* const found = std::ranges::find(kPublished, model, &Published::model);
   return found == std::end(kPublished) ? ExampleShape{} : found->shape;
@@ -50,7 +50,7 @@ BatchTensors random_batch(const ExampleShape& shape, std::size_t examples) {
   return {torch::randint(shape.classes, {count, shape.length}, torch::kInt64), labels};
 }
 
-// The network as it trains, its gradients in flat memory.
+// The network as in training, with its gradients in flat memory.
 class Bench {
  public:
   explicit Bench(std::string_view name)

@@ -7,13 +7,13 @@
 
 namespace thinwire::trainer {
 
-// Returns the layout of the model in its published form. ConfigError for an unknown name; it names
-// the closest one.
+// Returns the layout of the model in its published form. Throws ConfigError, which names the
+// closest model, if the name is unknown.
 Layout layout_of(std::string_view model);
 
 struct StepTime {
   Seconds seconds{0};              // of a step with the batch asked for
-  std::size_t measured_batch = 0;  // smaller if that would have taken long
+  std::size_t measured_batch = 0;  // smaller than the batch if that would have taken too long
 };
 
 // Measures forward and backward of random examples of the published shape on one thread of this

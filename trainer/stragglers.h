@@ -1,4 +1,4 @@
-// Finds the workers that the others had to wait for, from the times of each of them over a run.
+// Finds the workers for which the others had to wait, from the times of all workers over a run.
 #pragma once
 
 #include <span>
@@ -15,10 +15,10 @@ struct WorkerTimes {
   Seconds wire{0};  // in exchanges, waiting for late peers included
 };
 
-// Returns the workers for which the others waited more than kWorthNaming of `total`, longest first.
-// `workers` is in rank order. A worker is late by the time that it was busy longer than the others;
-// the others waited for it as far as that shows in their exchanges, so that no worker is blamed
-// where workers do not wait for each other.
+// Returns the workers for which the others waited more than kWorthNaming of `total`, the latest
+// first. `workers` is in rank order. The lateness of a worker is the time by which it was busy
+// longer than the others. It counts only as far as the exchanges of the others took longer, so that
+// no worker is blamed if workers do not wait for each other.
 inline constexpr double kWorthNaming = 0.1;
 std::vector<LateWorker> late_workers(std::span<const WorkerTimes> workers, Seconds total);
 

@@ -10,8 +10,8 @@
 namespace thinwire::trainer {
 namespace {
 
-// A synchronous step: everybody is in the exchange until the slowest has come and `transfer` is
-// over.
+// The times of a synchronous step: all workers are in the exchange until the slowest has arrived
+// and `transfer` is over.
 std::vector<WorkerTimes> synchronous(const std::vector<double>& computes, double transfer) {
   const double slowest = std::ranges::max(computes);
   std::vector<WorkerTimes> times;
@@ -38,22 +38,22 @@ TEST(Stragglers, SeveralAreNamedWorstFirst) {
   ASSERT_EQ(late.size(), 2u);
   EXPECT_EQ(late[0].rank, 2);
   EXPECT_EQ(late[1].rank, 0);
-  EXPECT_DOUBLE_EQ(late[1].waited.count(), 0.75);  // by three of four for 1 s
+  EXPECT_DOUBLE_EQ(late[1].waited.count(), 0.75);  // three of four waited for 1 s
 }
 
-TEST(Stragglers, WhatCostsLittleIsNotWorthNaming) {
+TEST(Stragglers, AShortWaitIsNotReported) {
   const auto times = synchronous({1, 1.2, 1}, 1);  // 0.2 of 2.2 s
   EXPECT_TRUE(late_workers(times, length(times)).empty());
 }
 
-TEST(Stragglers, NobodyIsBlamedWhereNobodyWaits) {
+TEST(Stragglers, NoWorkerIsBlamedIfNoneWaits) {
   const std::vector<WorkerTimes> gossiping = {{Seconds(1), Seconds(0.1)},
                                               {Seconds(3), Seconds(0.1)}};
   EXPECT_TRUE(late_workers(gossiping, Seconds(3.1)).empty());
   EXPECT_TRUE(late_workers(std::vector<WorkerTimes>{{Seconds(5), Seconds(0)}}, Seconds(5)).empty());
 }
 
-// A slow disk: each example takes 10 ms to read.
+// A data set on a slow disk: each example takes 10 ms to read.
 class SlowToRead final : public Dataset {
  public:
   SlowToRead(const Dataset& data, Transport& wire) : data_(data), wire_(wire) {}
@@ -70,7 +70,7 @@ class SlowToRead final : public Dataset {
   Transport& wire_;
 };
 
-// In simulated time, where a worker reads its input itself.
+// This runs in simulated time, in which a worker reads its input itself.
 TEST(Stragglers, OneThatWaitsForItsInputIsNamed) {
   if (std::ranges::find(transport_backends(), "sim", &TransportBackend::name) ==
       transport_backends().end()) {

@@ -1,4 +1,4 @@
-// Whole runs of workers that exchange models, in simulated time or as threads.
+// Tests whole runs of workers that exchange models, in simulated time or as threads.
 #include <gtest/gtest.h>
 
 #include "testing/scratch_directory.h"
@@ -37,7 +37,7 @@ TEST(SyncMode, AllLearnAndEndWithOneModel) {
   }
 }
 
-TEST(SyncMode, AStragglerHoldsUpOnlyThoseWhoWaitForIt) {
+TEST(SyncMode, AStragglerDelaysOnlyStrategiesThatWaitForIt) {
   if (!has_simulator()) GTEST_SKIP() << "sim is not in this build";
   const auto seconds = [](const char* spec) {
     TrainOptions options = options_for(8, 80);
@@ -50,7 +50,7 @@ TEST(SyncMode, AStragglerHoldsUpOnlyThoseWhoWaitForIt) {
   };
   EXPECT_GT(seconds("dense"), 80 * 0.4);
   EXPECT_GT(seconds("localsgd"), 80 * 0.4);
-  // 3.25 times the speed of the straggler alone is left of 4.
+  // With the straggler, the four workers have the speed of 3.25 fast ones.
   EXPECT_LT(seconds("gossip"), 80 * 0.1 * 4 / 3.25 * 1.15);
   EXPECT_LT(seconds("lasgd"), 80 * 0.1 * 4 / 3.25 * 1.5);  // its warm-up waits
 }
@@ -64,10 +64,10 @@ TEST(SyncMode, TestsCostNeitherTimeNorBytes) {
     const TrainResult without = run(options, 3, "sim").result;
     options.eval_every = 4;
     const TrainResult with = run(options, 3, "sim").result;
-    // Counted, nine tests would take a fifteenth more: the models travel. Workers that have just
-    // met wait a little less for each other afterwards.
+    // If they were counted, nine tests would take a fifteenth more time, because the models are
+    // sent. After a test, workers wait a little less for each other.
     EXPECT_NEAR(with.total / without.total, 1, 0.01) << spec;
-    // What is left are the sums that make up nine tests, a few numbers each.
+    // The remaining bytes are the sums of nine tests, a few numbers each.
     EXPECT_LT(with.bytes_sent - without.bytes_sent, 9 * 3 * 1024) << spec;
   }
 }

@@ -1,4 +1,4 @@
-// Whole runs for tests, with ranks as threads of this process or as simulated ones.
+// Whole runs for tests, with ranks that are threads of this process or simulated.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Whole runs, with ranks as threads of this process.
+// Tests whole runs, with ranks that are threads of this process.
 #include "trainer/train.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What anybody would write for one worker.
+// Trains one worker by a plain loop, without thinwire.
 std::vector<double> plain_sgd(const TrainOptions& options) {
   const auto network = make_network(options.model, digits().train->shape(), options.seed);
   torch::optim::SGD optimizer(
@@ -160,7 +160,7 @@ TEST(Train, ResumingContinuesBitForBit) {
             contents(directory.str() + "/parts" + last));
 }
 
-// As after an interruption between the last checkpoint and the last test.
+// The run was interrupted between its last checkpoint and its last test.
 TEST(Train, ARunWithNothingLeftIsTestedAtTheTimeItTook) {
   const test::ScratchDirectory directory;
   TrainOptions options = options_for(16, 4);
@@ -175,7 +175,7 @@ TEST(Train, ARunWithNothingLeftIsTestedAtTheTimeItTook) {
   EXPECT_GT(tested, Seconds(0));
 }
 
-// One example has a pixel that is not a number.
+// A data set in which one example has a pixel that is NaN.
 class Poisoned final : public Dataset {
  public:
   explicit Poisoned(const Dataset& data) : data_(data) {}
@@ -219,7 +219,7 @@ TEST(Train, DifferentReplicasAreFoundAndNamed) {
     if (wire.rank() == 2) model.params()[300 * 784 + 3] += 1e-6f;
     try {
       session.check_replicas(model.view());
-      ADD_FAILURE() << "not found";
+      ADD_FAILURE() << "the difference was not found";
     } catch (const Error& error) {
       const std::string text = error.what();
       EXPECT_NE(text.find("'hidden1.bias' of rank 2"), std::string::npos) << text;
@@ -252,7 +252,8 @@ TEST(Train, AThousandStepsGrowNoMemory) {
     train(wire, options_for(4, 1000), digits(), wire.rank() == 0 ? watching : Observer());
   });
   ASSERT_EQ(used.size(), 2u);
-  // A leak of 256 bytes per step would show; what the other worker just uses does not.
+  // A leak of 256 bytes per step would exceed the bound; memory that the other worker uses at the
+  // moment does not.
   EXPECT_LT(used[1].heap, used[0].heap + 200'000);
   EXPECT_LT(used[1].resident, used[0].resident + 2'000'000);
 }

@@ -1,5 +1,5 @@
-// How a run fails. Every error carries its facts as fields next to its text, so that programs need
-// not read the text. The text has the form "object: problem (value)".
+// The errors of the library. Every error has its facts as fields in addition to its text, so that
+// programs need not parse the text. The text has the form "object: problem (value); hint".
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ enum class ErrorKind : std::uint8_t {
 // Returns the enumerator's name, for example "deadline". Never throws.
 TW_EXPORT std::string_view to_string(ErrorKind kind) noexcept;
 
-// What the caller can change so that the failure does not happen again. A program with options of
-// its own turns it into a hint that names them; the library knows no command line. Values travel
-// between ranks (docs/wire-format.md): new ones come last.
+// What the caller can change so that the failure does not happen again. A program turns it into a
+// hint that names its own options; the library knows no command line. Ranks send these values to
+// each other (docs/wire-format.md), so new ones are appended.
 enum class Remedy : std::uint8_t {
   none,
   raise_timeout,        // the peer may be alive but slow: allow a longer silence
@@ -36,11 +36,11 @@ enum class Remedy : std::uint8_t {
   choose_interface,     // another network interface for this rank
   share_token,          // the same job token for every rank
   choose_transport,     // another transport than this one
-  let_launcher_number,  // no rank or number of workers of one's own: the launcher decides them
-  drop_network,         // no imitated network: the workers are on several machines
+  let_launcher_number,  // leave out rank and number of workers: the launcher decides them
+  drop_network,         // do not imitate a network: the workers run on several machines
   match_options,        // the same version, model and options on every rank
-  free_disk_space,      // room, or another directory, for the files of the run
-  tolerate_nonfinite,   // steps with gradients that are not finite can be skipped
+  free_disk_space,      // free disk space, or choose another directory, for the files of the run
+  tolerate_nonfinite,   // skip steps whose gradients are not finite
 };
 inline constexpr Remedy kLastRemedy = Remedy::tolerate_nonfinite;
 // Returns the enumerator's name, for example "raise_timeout". Never throws.

@@ -1,4 +1,4 @@
-// What a run cost: plain numbers with one writer.
+// Statistics of a run: plain numbers that one thread writes.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,25 @@
 
 namespace thinwire {
 
-// Median, smallest and largest of repeated measurements.
+// The median, smallest and largest value of repeated measurements.
 struct Summary {
   double median = 0;
   double min = 0;
   double max = 0;
 };
+// Returns zeros if there are no samples. May be called from any thread; does not throw.
 TW_EXPORT Summary summarize(std::vector<double> samples);
 
-// What a strategy spent so far on one rank. Strategies add to the phases; whoever calls the hooks
-// counts the steps; bytes are in Transport::traffic().
+// Counters and times of a strategy on one rank so far. Strategies add to codec and wait; the
+// Session, which calls them, does the rest. Bytes are in Transport::traffic().
 struct Stats {
   std::uint64_t steps = 0;
-  std::uint64_t skipped_steps = 0;  // because of gradients that were not finite
-  double residual_ratio = 0;        // of what is held back to the gradient, in L2 norms
-  double consensus_distance = 0;    // of the models to their mean before end() made them the same
-  Seconds codec{0};                 // turning gradients into what is sent, and back
-  Seconds wire{0};                  // exchanging it
-  Seconds wait{0};                  // for a peer that was late, where a strategy can tell
+  std::uint64_t skipped_steps = 0;  // steps in which a gradient was not finite
+  double residual_ratio = 0;        // L2 norm of the residual divided by that of the gradient
+  double consensus_distance = 0;    // of the models from their mean, before end() made them equal
+  Seconds codec{0};                 // encoding and decoding of what is sent
+  Seconds wire{0};                  // exchanging messages
+  Seconds wait{0};                  // waiting for a late peer, if the strategy can measure it
 };
 
 // Adds the time between construction and destruction, read from `clock()`, to one field.

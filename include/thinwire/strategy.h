@@ -1,6 +1,6 @@
-// How workers keep their models together. A strategy is one of two kinds: a GradientStrategy makes
-// one gradient of the gradients of all workers, a ModelStrategy lets each worker apply its own and
-// averages models. The Session calls both; see session.h for the order.
+// How workers synchronize their models. There are two kinds of strategies: a GradientStrategy
+// combines the gradients of all workers into one; a ModelStrategy lets each worker apply its own
+// gradients and averages models. The Session calls both; session.h describes the order.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace thinwire {
 
-// What the optimizer does with a gradient besides multiplying it by the learning rate:
+// What the optimizer does with a gradient in addition to multiplying it by the learning rate:
 //   d = g + weight_decay w;  v = momentum v + d;  w -= rate (nesterov ? d + momentum v : v)
 struct SgdConfig {
   float momentum = 0;
@@ -24,27 +24,27 @@ struct SgdConfig {
   bool nesterov = false;
 };
 
-// How far apart a strategy lets the workers be.
+// How closely a strategy synchronizes the workers.
 enum class SyncMode {
-  synchronous,   // all take the same steps, and their models are the same after each of them
-  periodic,      // all take the same steps; their models are the same only after some of them
-  asynchronous,  // each takes steps at its own speed, until all together have done enough
+  synchronous,   // all take the same steps; models are equal after each step
+  periodic,      // all take the same steps; models are equal only after some of them
+  asynchronous,  // each takes steps at its own speed, until all together have used enough samples
 };
 
-// The run that the steps are part of. 0: not known.
+// The run to which the steps belong. 0 means unknown.
 struct RunOptions {
-  std::uint64_t steps = 0;    // of each worker, if all are equally fast
-  std::uint64_t samples = 0;  // of all workers together; an asynchronous run ends with them
+  std::uint64_t steps = 0;    // of each worker, if all have the same speed
+  std::uint64_t samples = 0;  // of all workers together; an asynchronous run ends after them
   double steps_per_epoch = 0;
-  // The first steps, in which the learning rate rises: the model changes fast then.
+  // The number of first steps, in which the learning rate rises and the model changes fast.
   std::uint64_t warmup_steps = 0;
   SgdConfig sgd = {};
-  std::uint64_t seed = 1;  // of all that strategies draw; the same on every rank
-  // In simulated time the strategy's own computing is free unless it is charged as measured, which
-  // makes the times realistic and no longer the same in every run.
+  std::uint64_t seed = 1;  // of all random numbers of strategies; the same on every rank
+  // In simulated time the strategy's own computing takes no time. With charge_codec it takes the
+  // measured time, which makes the times realistic, but no longer the same in every run.
   bool charge_codec = false;
-  // In simulated time, the strategy's own computing counts as codec time but takes none: times are
-  // as if it were free, and its cost is known.
+  // In simulated time, the strategy's own computing takes no time, but is measured and reported as
+  // codec time.
   bool measure_codec = false;
 };
 
@@ -53,38 +53,40 @@ struct Metric {
   std::string name;
   double amount = 0;
   double of = 1;
-  std::string group = {};     // for a metric per tensor: the name that all of them share
-  bool is_computing = false;  // seconds of computing, which a part of a model takes fewer of
+  std::string group = {};     // for a metric per tensor: the common name of all of them
+  bool is_computing = false;  // seconds of computing, which depend on the size of the model
 
   double value() const noexcept { return of == 0 ? 0 : amount / of; }
 };
 
-// Makes the metrics of one rank those of all. All ranks call it together.
+// Replaces the metrics of each rank by the sums over all ranks. Called by all ranks together;
+// throws TransportError if a peer fails.
 TW_EXPORT void sum_metrics(Transport& wire, std::vector<Metric>& metrics);
 
-// What a planner has to know to predict the cost of a step with a part of the model. Counts are of
-// this rank so far.
+// The facts that a planner needs to predict the cost of a step from a simulation with a part of the
+// model. Counts are those of this rank so far.
 struct CostProfile {
-  // Cost depends on the rows and columns of matrices, so that a part must consist of like ones.
+  // The cost depends on the rows and columns of matrices, so a part must consist of matrices of the
+  // same shapes.
   bool by_matrix_shape = false;
   // Messages are quantized only after a worker has received some in full precision.
   bool quantizes_later = false;
-  double quantized_messages = 0;  // then: blocks of quantized messages received
-  double blocks = 0;              // of one exchange, divided among the workers, each as a whole
-  double exchanges = 0;       // models that this rank sent, or rounds of averaging it took part in
-  bool by_message = false;    // exchanges counts messages; all others are of fixed size
-  double server_seconds = 0;  // computing of a server on this rank, of all steps
+  double quantized_messages = 0;  // then: quantized blocks that were received
+  double blocks = 0;              // of one exchange; each block belongs to one worker
+  double exchanges = 0;     // models that this rank sent, or averaging rounds in which it took part
+  bool by_message = false;  // exchanges counts messages; all other messages have a fixed size
+  double server_seconds = 0;  // computing time of the server on this rank, over all steps
 };
 
-// What every call of a strategy may use. The Session owns all of it; the transport is for the
-// calling thread.
+// What every call of a strategy may use. The Session owns all of it. The transport may be used by
+// the calling thread only.
 struct StrategyContext {
   Transport& wire;
   const Layout& layout;  // of the tensors that this strategy object works on
   const RunOptions& run;
   Stats& stats;  // strategies add to codec and wait; the Session does the rest
   const LogSink& log;
-  int first_worker = 0;  // ranks below it have no gradient of their own: they only serve
+  int first_worker = 0;  // ranks below it have no gradients: they only serve
 
   int workers() const noexcept { return wire.size() - first_worker; }
   bool contributes() const noexcept { return wire.rank() >= first_worker; }
@@ -97,16 +99,16 @@ struct StrategyContext {
 struct GradientStep : StrategyContext {
   std::uint64_t step = 0;
   Floats params;    // before the step
-  MutFloats grads;  // this worker's own; the mean over all workers afterwards
+  MutFloats grads;  // in: of this worker; out: the mean over all workers
 };
 
-// What an exchange leaves in GradientStep::grads. Either dense: every element may have changed. Or
-// sparse: all elements are 0 but those at `indices`, so that an optimizer without momentum and
-// weight decay need not look at the others.
+// Describes GradientStep::grads after an exchange. Dense: every element may have changed. Sparse:
+// all elements except those at `indices` are 0, so that an optimizer without momentum and weight
+// decay can ignore them.
 struct Update {
-  bool skip = false;  // a gradient anywhere was not finite: the step must not be applied
+  bool skip = false;  // a gradient of some rank was not finite: the step must not be applied
   bool sparse = false;
-  std::span<const std::uint32_t> indices;  // each once; valid until the next exchange
+  std::span<const std::uint32_t> indices;  // without duplicates; valid until the next exchange
 
   static Update skipped() { return {true, false, {}}; }
   static Update dense(bool finite = true) { return {!finite, false, {}}; }
@@ -119,13 +121,13 @@ struct Update {
 struct ModelStep : StrategyContext {
   std::uint64_t step = 0;
   MutFloats params;
-  std::uint64_t samples = 0;  // that this worker took in this step
-  double learning_rate = 0;   // 0: not known
-  Seconds own_time{0};        // since the last step, without the time spent in strategies
+  std::uint64_t samples = 0;  // that this worker used in this step
+  double learning_rate = 0;   // 0: unknown
+  Seconds own_time{0};        // since the last step, without the time in strategies
 };
 
-// What both kinds have in common. A strategy object is used by one thread at a time, by the Session
-// of one rank. It is never called in a group of one worker, which is plain SGD.
+// The interface that both kinds share. A strategy object is used by the Session of one rank, by one
+// thread at a time. In a group of one worker, which is plain SGD, its exchanges are never called.
 class TW_EXPORT Strategy {
  public:
   virtual ~Strategy() = default;
@@ -140,8 +142,9 @@ class TW_EXPORT Strategy {
   // Returns what a planner must know; may be called at any time.
   virtual CostProfile cost_profile() const { return {}; }
 
-  // A checkpoint's part besides the model: save appends it to `out`; load gives it, before begin,
-  // to a fresh strategy of the same spec, rank and layout. load throws WireError on foreign bytes.
+  // The strategy's part of a checkpoint. save() appends the state to `out`; all ranks call it
+  // between steps. load() restores it before begin(), in a new strategy of the same spec, rank and
+  // layout; it throws WireError if the bytes are not such a state.
   virtual void save(Payload& out) const;
   virtual void load(Bytes in);
 
@@ -151,60 +154,63 @@ class TW_EXPORT Strategy {
   std::string spec_;  // empty unless make_strategy() made this object
 };
 
-// Makes one gradient of the gradients of all workers, in every step: a synchronous strategy.
+// Combines the gradients of all workers into one in every step: a synchronous strategy.
 class TW_EXPORT GradientStrategy : public Strategy {
  public:
   // Called once, by all ranks together, before the first exchange. Throws ConfigError if the
   // strategy cannot work with this group or layout.
   virtual void begin(const StrategyContext& context) = 0;
 
-  // Called in every step by all ranks together. The mean over all workers replaces step.grads, with
-  // the same bits on every rank. If any gradient is not finite, returns Update::skipped() on all
-  // ranks, with the state as it was before. If it throws, nothing that was contributed is lost: it
-  // is in the state that save() writes.
+  // Called in every step by all ranks together. Replaces step.grads by the mean over all workers,
+  // with the same bits on every rank. If any gradient is not finite, it returns Update::skipped()
+  // on all ranks and leaves the state unchanged. If it throws, no contribution is lost: the
+  // gradients are part of the state that save() writes.
   virtual Update exchange(const GradientStep& step) = 0;
 
-  // Returns what is left for the optimizer: a strategy may take over some of its work that has to
-  // happen before the exchange. The default leaves all of it.
+  // Returns the part of `asked` that is left for the optimizer. A strategy may take over work that
+  // must happen before the exchange, such as momentum. The default leaves all of it.
   virtual SgdConfig optimizer_share(const SgdConfig& asked) const { return asked; }
 
-  // Returns how many of the first ranks have no gradient of their own and only serve the others.
+  // Returns how many ranks, counted from rank 0, have no gradients and only serve the others. The
+  // default is 0.
   virtual int serving_ranks(int ranks) const;
 };
 
 // Lets every worker apply its own gradients and exchanges models.
 class TW_EXPORT ModelStrategy : public Strategy {
  public:
-  // Never synchronous.
+  // Returns periodic or asynchronous, never synchronous.
   virtual SyncMode sync_mode() const = 0;
 
-  // Called once, by all ranks together, before the first step. `step` counts from the begin of the
-  // run, and may differ between ranks if the strategy is asynchronous.
+  // Called once, by all ranks together, before the first step. `step` counts from the beginning of
+  // the run; it may differ between ranks if the strategy is asynchronous. Throws ConfigError if the
+  // strategy cannot work with this group or layout.
   virtual void begin(const StrategyContext& context, Floats params, std::uint64_t step) = 0;
 
-  // Returns for how many first steps gradients are averaged as `dense` does: models that have
-  // hardly learned do not average well.
+  // Returns the number of first steps in which gradients are averaged as in `dense`, because
+  // averaging does not work well for models that have hardly learned. The default is 0.
   virtual std::uint64_t dense_steps(const RunOptions& run) const;
 
-  // Called after every step of this worker, before the next one begins. May move step.params.
+  // Called after every step of this worker, before the next one begins. May change step.params.
+  // Throws TransportError if a peer fails.
   virtual void after_step(const ModelStep& step) = 0;
 
-  // Called by all ranks together before save(): messages on their way arrive and become part of the
-  // state. The default is for strategies that have none.
+  // Called by all ranks together before save(): waits until all messages in flight have arrived and
+  // are part of the state. The default does nothing, for strategies without such messages.
   virtual void quiesce(const StrategyContext& context, MutFloats params);
 
-  // Called once, by all ranks together, after the last step. All models are the same afterwards.
+  // Called once, by all ranks together, after the last step. Afterwards all models are equal.
   virtual void end(const StrategyContext& context, MutFloats params) = 0;
 
-  // Returns how many samples all workers together have trained on; asynchronous strategies only.
-  // Every rank sees the same sequence of numbers, though not at the same time.
+  // Returns how many samples all workers together have used. Only for asynchronous strategies. All
+  // ranks see the same sequence of numbers, but not at the same time.
   virtual std::uint64_t global_samples() const;
 };
 
-// Returns how far apart a strategy of either kind lets workers be.
+// Returns the sync mode of a strategy of either kind.
 TW_EXPORT SyncMode sync_mode_of(const Strategy& strategy);
 
-// Returns how many of the first ranks only serve; 0 for model strategies.
+// Returns how many ranks, counted from rank 0, only serve; 0 for model strategies.
 TW_EXPORT int serving_ranks_of(const Strategy& strategy, int ranks);
 
 // A strategy that this build contains.
@@ -213,7 +219,8 @@ struct StrategyInfo {
   std::string_view help;
 };
 
-// Returns the strategies of this build. May be called from any thread, as the next two.
+// Returns the strategies of this build. This function and the next two may be called from any
+// thread.
 TW_EXPORT std::span<const StrategyInfo> strategies();
 
 // Returns the keys that a spec of this strategy may have, with their defaults. Throws ConfigError
@@ -221,8 +228,8 @@ TW_EXPORT std::span<const StrategyInfo> strategies();
 TW_EXPORT std::vector<SpecKey> strategy_keys(std::string_view name);
 
 // Returns the strategy of a spec such as "dense" or "gtopk:density=0.001": a GradientStrategy or a
-// ModelStrategy. Throws ConfigError if the name, a key or a value is not known, with the closest
-// match and what is allowed.
+// ModelStrategy. Throws ConfigError if the name, a key or a value is unknown; the text has the
+// closest match and the allowed values.
 TW_EXPORT std::unique_ptr<Strategy> make_strategy(std::string_view spec_text);
 
 }  // namespace thinwire

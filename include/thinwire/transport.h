@@ -1,4 +1,4 @@
-// How bytes get from rank to rank: one interface over threads, Gloo, MPI and a simulator.
+// Sends bytes from rank to rank: one interface over threads, Gloo, MPI and a simulator.
 #pragma once
 
 #include <atomic>
@@ -16,35 +16,37 @@
 
 namespace thinwire {
 
-// Labels a stream of messages between two ranks. Values below kTagLimit are free for use.
+// Labels a stream of messages between two ranks. Callers may use all values below kTagLimit;
+// collectives use the highest of them (kCollectiveTags in collective.h).
 enum class Tag : std::uint32_t {};
 inline constexpr std::uint32_t kTagLimit = 1u << 16;
 
 inline constexpr int kAnyRank = -1;
 
-// Whether a receive knows the length of what will come. An exact receive lets the bytes flow as
-// soon as it is posted; one of unknown length first has to learn it.
+// Whether a receive knows the length of the message. An exact receive lets the bytes flow as soon
+// as it is posted; a receive of unknown length first has to be informed of the length.
 enum class Fit { exact, at_most };
 
+// The result of a receive.
 struct Received {
   int from = kAnyRank;
   std::size_t bytes = 0;
 };
 
-// A posted operation, to be given to Transport::wait exactly once. Its memory belongs to the
-// transport until then.
+// A posted operation, which the caller passes to Transport::wait() exactly once. Until then the
+// caller must not free the message's memory, nor change it, nor read it if it is being received.
 struct Pending {
   enum class Kind : std::uint8_t { send, receive };
   Kind kind = Kind::send;
   Fit fit = Fit::exact;
   Tag tag{};
   int peer = kAnyRank;
-  std::size_t bytes = 0;     // length of the message, or of the room for it
-  std::uint32_t ticket = 0;  // the transport's own name for the operation
+  std::size_t bytes = 0;     // of the message, or of the room for it
+  std::uint32_t ticket = 0;  // by which the transport identifies the operation
 };
 
-// Bytes and messages of one rank, all lanes together. Payload as handed to the transport; framing
-// below it (TCP, Ethernet) is not included.
+// Counters of one rank, over all its lanes. They count payload as the caller passed it; framing
+// below the transport (TCP, Ethernet) is not included. Any thread may read them.
 struct Traffic {
   std::atomic<std::uint64_t> bytes_sent{0};
   std::atomic<std::uint64_t> bytes_received{0};
@@ -52,11 +54,11 @@ struct Traffic {
   std::atomic<std::uint64_t> messages_received{0};
 };
 
-// Work that runs next to its caller: a thread on real transports, an actor of the simulator on
-// `sim`. Its methods are for the task that launched it.
+// Work that runs concurrently with its caller: a thread on real transports, an actor of the
+// simulator on `sim`. Only the task that launched it may call its methods.
 class TW_EXPORT Task {
  public:
-  // Waits until the work has returned, and drops what it threw.
+  // Waits until the work has returned, and discards what it threw.
   virtual ~Task() = default;
   // Returns whether the work has returned or thrown. Never waits.
   virtual bool finished() const noexcept = 0;
@@ -96,9 +98,6 @@ class TW_EXPORT Runtime {
   virtual void sleep(Seconds duration) = 0;
   // Returns whether time is virtual: then computing takes no time, only sleeps and messages do.
   virtual bool simulated() const { return false; }
-  // Returns how many bytes one byte of payload stands for: more than one where a simulation uses a
-  // smaller model in place of the real one.
-  virtual double payload_scale() const { return 1; }
   // Starts `work` as a task. Throws if the system cannot start one.
   virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
   // Returns a new event whose flag is not set. Only tasks of this runtime may use it, and the
@@ -108,65 +107,83 @@ class TW_EXPORT Runtime {
 // Returns the runtime of this process, which uses the steady clock and std::thread.
 Runtime& system_runtime();
 
-// One Transport belongs to one thread at a time; another thread takes its own lane().
+// The endpoint of one rank in a group. A Transport is used by one thread at a time; another thread
+// uses its own lane().
 //
 // Messages with the same (from, to, tag, lane) arrive in the order sent. A send may wait until the
-// receiver asks for the message (rendezvous), so two ranks that send to each other before they
-// receive can deadlock: post both, or use exchange. Every wait has a deadline.
+// receiver has posted its receive (rendezvous semantics), so two ranks that both send before they
+// receive can deadlock: post both operations, or use exchange(). Every wait has a deadline.
+//
+// Errors: a call throws TransportError if a peer is lost or silent for longer than the timeout,
+// WireError if a message has the wrong size, and std::logic_error if the rank or the tag does not
+// exist. After a TransportError or WireError the lane is unusable: it releases all memory that was
+// passed to it, and every later call throws the same error.
 class TW_EXPORT Transport {
  public:
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
+  // These may be called at any time and return what was fixed when the group was formed. host()
+  // returns the name of the machine of a rank and throws std::out_of_range if there is no such
+  // rank.
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   const std::string& host(int rank) const { return hosts_.at(static_cast<std::size_t>(rank)); }
   const std::vector<std::string>& hosts() const noexcept { return hosts_; }
+  // Returns the counters of this rank, which all its lanes share. The transport owns them.
   const Traffic& traffic() const noexcept { return *traffic_; }
 
-  // How long a peer may be silent before an operation fails. Long messages travel in pieces, each
-  // with this deadline, so that a slow link is not mistaken for a dead one. ConfigError unless it
-  // is more than 0 and at most kLongestTimeout.
+  // Sets how long a peer may be silent before an operation of this lane fails. Long messages travel
+  // in pieces, each with this deadline, so that a slow link is not mistaken for a dead one. A lane
+  // that is made later starts with the same value. Throws ConfigError unless the timeout is more
+  // than 0 and at most kLongestTimeout.
   static constexpr Seconds kLongestTimeout{1e6};
   void set_timeout(Seconds timeout);
   Seconds timeout() const noexcept { return timeout_; }
 
+  // Start an operation and return at once; wait() completes it. The caller owns the memory and must
+  // keep it valid, see Pending. `from` may be kAnyRank.
   Pending post_send(int to, Tag tag, Bytes message);
   Pending post_recv(int from, Tag tag, MutBytes into, Fit fit = Fit::exact);
-  // What a receive got; of a send, this rank and the bytes sent.
+  // Waits until the operation is complete. Returns the sender and the length of a received message;
+  // for a send, this rank and the bytes sent.
   Received wait(const Pending& operation);
 
+  // Sends a message and returns when its memory may be reused.
   void send(int to, Tag tag, Bytes message);
-  // At most into.size() bytes; from may be kAnyRank. WireError if the message does not fit.
+  // Receives a message of at most into.size() bytes; `from` may be kAnyRank. Throws WireError if
+  // the message is longer.
   Received recv(int from, Tag tag, MutBytes into);
-  // Sends and receives at once; the only safe swap. `in` may be larger than what comes.
+  // Sends and receives at the same time, which cannot deadlock if both ranks call it. `in` may be
+  // longer than the received message.
   Received exchange(int to, Bytes out, int from, MutBytes in, Tag tag);
 
-  // Another stream between the same ranks, for another thread. Collective: the n-th call on each
-  // rank gives the n-th lane.
+  // Returns another stream between the same ranks, for another thread. All ranks must call it in
+  // the same order: the n-th call on each rank returns the n-th lane. The caller owns the lane,
+  // which may outlive this object.
   std::unique_ptr<Transport> lane();
-  // Another handle on this very lane, for a second thread: while one of them waits for whoever may
-  // send, the other sends. Two handles must not both receive. Not collective.
+  // Returns a second handle on this lane, for a second thread: one thread can wait for a message
+  // from any rank while the other sends. Only one of the handles may receive. One rank alone may
+  // call it. The caller owns the handle.
   std::unique_ptr<Transport> clone_handle();
 
-  // The runtime's clock; on an imitated network, the clock that network runs by.
+  // Returns the time of the runtime's clock or, on an imitated network, of the clock of that
+  // network.
   virtual Seconds now() const { return runtime_.now(); }
+  // The same as the functions of Runtime, which may be called at any time.
   void sleep(Seconds duration) { runtime_.sleep(duration); }
   std::unique_ptr<Task> launch(std::function<void()> work);
   Runtime& runtime() const noexcept { return runtime_; }
-  // What so many bytes of payload stand for. Whoever chooses a way by the length of a message asks
-  // for this one, so that a smaller model takes the ways of the whole.
-  std::size_t represented_bytes(std::size_t bytes) const {
-    return static_cast<std::size_t>(static_cast<double>(bytes) * runtime_.payload_scale());
-  }
 
-  // Memory for collectives on this lane: it grows and is reused, so that a second call allocates
-  // nothing. Valid until the next call.
+  // Returns scratch memory for collectives on this lane. It grows and is reused, so that a second
+  // call of the same size allocates nothing. The transport owns it; it is valid until the next
+  // call.
   MutBytes scratch(std::size_t bytes);
 
  protected:
-  // What an engine throws when an operation fails; the shell adds who, what, how far, how long.
+  // What a backend throws when an operation fails. The public functions turn it into an error that
+  // names the ranks, the operation, the bytes done and the time waited.
   struct DeadlinePassed {
     std::size_t bytes_done = 0;
   };
@@ -175,26 +192,26 @@ class TW_EXPORT Transport {
     std::string reason;
     std::size_t bytes_done = 0;
   };
-  struct WrongSize {  // more than fits; wait() itself notices less than an exact receive expects
+  struct WrongSize {  // longer than the room; wait() itself checks for shorter messages
     int from = kAnyRank;
     std::size_t bytes = 0;
   };
 
   Transport(int rank, std::vector<std::string> hosts, Runtime& runtime);
-  // A further lane of `first`, sharing its traffic counters and timeout.
+  // Makes a further lane of `first`, with the same traffic counters and timeout.
   explicit Transport(const Transport& first, Runtime& runtime);
 
  private:
   virtual std::uint32_t do_post_send(int to, Tag tag, Bytes message) = 0;
   virtual std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) = 0;
   virtual Received do_wait(const Pending& operation, Seconds timeout) = 0;
-  // After a failure: lets go of the memory of every operation that is still posted.
+  // Called after a failure: releases the memory of every operation that is still posted.
   virtual void do_cancel() noexcept = 0;
   virtual std::unique_ptr<Transport> do_lane() = 0;
   virtual std::unique_ptr<Transport> do_clone_handle() = 0;
 
   void check(int peer, Tag tag, bool any_allowed) const;
-  // Calls the engine; whatever it throws ends this lane, worded for people.
+  // Calls the backend. If it throws, this lane ends, with an error message for people.
   template <class Call>
   auto guard(const Pending& operation, Call call);
   [[noreturn]] void fail(std::exception_ptr failure);
@@ -203,7 +220,7 @@ class TW_EXPORT Transport {
   [[noreturn]] void fail_size(const Pending& operation, const WrongSize& message);
   void count(const Pending& operation, const Received& received) noexcept;
   std::string describe(const Pending& operation) const;
-  // "waited 1.5 s, 3 bytes of 10 bytes done"
+  // Returns text such as "waited 1.5 s, 3 bytes of 10 bytes done".
   std::string progress(const Pending& operation, std::size_t bytes_done, Seconds start) const;
   std::string name(int rank) const;  // "rank 2 (hostname)"
 
@@ -212,10 +229,10 @@ class TW_EXPORT Transport {
   std::vector<std::string> hosts_;
   Runtime& runtime_;
   Seconds timeout_{60};
-  // Shared by the lanes of a rank, which may outlive one another.
+  // The lanes of a rank share it, and each of them may outlive the others.
   std::shared_ptr<Traffic> traffic_;
   Payload scratch_;
-  std::exception_ptr failure_;  // what ended this lane; thrown again by every later call
+  std::exception_ptr failure_;  // the error that ended this lane; every later call throws it
 };
 
 }  // namespace thinwire

@@ -1,6 +1,6 @@
-// The plain types of the public API: views of memory, a model as the library sees it, sparse
-// vectors, a network, and where log messages go. Nothing here owns model memory; a span is valid
-// for the call it is passed to.
+// The plain types of the public API: views of memory, the buffers and the layout of a model, sparse
+// vectors, a network, and the sink of log messages. Nothing here owns model memory; a span is valid
+// for the call to which it is passed.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ using Bytes = std::span<const std::byte>;
 using MutBytes = std::span<std::byte>;
 using Floats = std::span<const float>;
 using MutFloats = std::span<float>;
-using Payload = std::vector<std::byte>;  // encoded bytes; its capacity is reused from step to step
+using Payload = std::vector<std::byte>;  // encoded bytes; its capacity is reused in later steps
 
 // Durations and points in time (counted from an arbitrary start) are both seconds as a double:
 // simulated time has no system clock to convert to.
@@ -34,7 +34,7 @@ struct Fp16 {  // 5 bits of exponent, 10 of fraction: up to 65504, 3 to 4 digits
   std::uint16_t bits = 0;
 };
 
-// Where one tensor lies in the flat buffers of a model.
+// The position of one tensor in the flat buffers of a model.
 struct TensorSlot {
   std::string name;
   std::size_t offset = 0;  // of its first element in the flat buffers
@@ -53,8 +53,8 @@ struct Layout {
   std::size_t numel = 0;
 };
 
-// A model as two flat buffers. The caller owns the memory; a view is valid for one call. Either
-// span may be empty where a call has no use for it, otherwise it is layout.numel long.
+// A model as two flat buffers. The caller owns the memory; a view is valid for one call. A span
+// that a call does not use may be empty; otherwise its length is layout.numel.
 struct ModelView {
   MutFloats params;
   MutFloats grads;
@@ -75,17 +75,19 @@ struct Sparse {
   bool operator==(const Sparse&) const = default;
 };
 
-// A network as a user states it. Each worker has its own full-duplex link of this bandwidth;
+// A network as a user describes it. Each worker has its own full-duplex link of this bandwidth;
 // `latency` is the one-way time of an empty message between two workers.
 struct TW_EXPORT Network {
   double bits_per_second = 0;  // 0: unlimited
   Seconds latency{0};
 
-  // Reads "BANDWIDTH" or "BANDWIDTH,LATENCY": 10mbit, 1gbit, 2.5gbit, unlimited; 50us, 0.2ms, 0.1s.
-  // Throws ConfigError with an example.
+  // Parses "BANDWIDTH" or "BANDWIDTH,LATENCY": 10mbit, 1gbit, 2.5gbit, unlimited; 50us, 0.2ms,
+  // 0.1s. Throws ConfigError, with an example in its text, for any other text.
   static Network parse(std::string_view text);
+  // Returns text that parse() reads back as the same network.
   std::string str() const;
 
+  // Returns the time that a link takes to carry the bytes, without latency.
   Seconds transfer_time(std::size_t bytes) const noexcept {
     return Seconds(bits_per_second > 0 ? 8.0 * static_cast<double>(bytes) / bits_per_second : 0.0);
   }
@@ -100,8 +102,8 @@ struct SpecKey {
 
 enum class LogLevel { debug, info, warning, error };
 
-// The library never prints: the owner of a session passes in where its messages go. Called from any
-// thread of the library; must be safe for that. An empty sink discards.
+// Receives the log messages of the library, which never prints. The owner of a session passes it
+// in. The library may call it from several threads at once. An empty sink discards messages.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 }  // namespace thinwire

@@ -16,7 +16,7 @@ void ByteWriter::put(Bytes bytes) {
 
 void ByteWriter::put_text(std::string_view text) {
   if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
-    throw std::length_error("ByteWriter: a text of more than 4 GiB");
+    throw std::length_error("ByteWriter: text too long (more than 4 GiB)");
   }
   put(static_cast<std::uint32_t>(text.size()));
   put(std::as_bytes(std::span(text)));
@@ -24,7 +24,7 @@ void ByteWriter::put_text(std::string_view text) {
 
 Bytes ByteReader::take(std::size_t bytes) {
   if (bytes > left()) {
-    throw WireError(fmt::format("{}: truncated at byte {}: {} more needed, {} left", what_, at_,
+    throw WireError(fmt::format("{}: truncated at byte {} ({} bytes needed, {} left)", what_, at_,
                                 bytes, left()));
   }
   const Bytes taken = in_.subspan(at_, bytes);
@@ -35,8 +35,8 @@ Bytes ByteReader::take(std::size_t bytes) {
 std::string ByteReader::get_text(std::size_t longest) {
   const auto length = get<std::uint32_t>();
   if (length > longest) {
-    throw WireError(fmt::format("{}: a text of {} bytes at byte {}, at most {} allowed", what_,
-                                length, at_ - sizeof length, longest));
+    throw WireError(fmt::format("{}: text at byte {} is too long ({} bytes; at most {})", what_,
+                                at_ - sizeof length, length, longest));
   }
   const Bytes raw = take(length);
   return {reinterpret_cast<const char*>(raw.data()), raw.size()};
@@ -44,7 +44,8 @@ std::string ByteReader::get_text(std::size_t longest) {
 
 void ByteReader::expect_end() const {
   if (left() != 0) {
-    throw WireError(fmt::format("{}: {} bytes too many after byte {}", what_, left(), at_));
+    throw WireError(
+        fmt::format("{}: unexpected bytes after byte {} ({} bytes)", what_, at_, left()));
   }
 }
 

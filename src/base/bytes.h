@@ -1,4 +1,5 @@
-// Little-endian writing, and reading that checks every bound: the only way foreign bytes are read.
+// Writes and reads numbers in little-endian order. All bytes that come from outside this process
+// are read by ByteReader, which checks every bound.
 #pragma once
 
 #include <bit>
@@ -14,7 +15,8 @@ namespace thinwire::base {
 
 static_assert(std::endian::native == std::endian::little, "thinwire's wire order is little-endian");
 
-// Numbers of one size everywhere. No bool: a foreign byte may hold neither true nor false.
+// The number types that have the same size on every machine. bool is not one of them, because a
+// byte from outside may be neither true nor false.
 template <class T>
 concept WireNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
 
@@ -27,15 +29,16 @@ class ByteWriter {
     put(std::as_bytes(std::span(&value, 1)));
   }
   void put(Bytes bytes);
-  // Length (u32) and characters. std::length_error if the length does not fit.
+  // Appends the length (u32) and the characters. Throws std::length_error if the length does not
+  // fit.
   void put_text(std::string_view text);
 
  private:
   Payload& out_;
 };
 
-// Every get throws WireError, naming `what` and the offset, rather than read past the end. Both
-// arguments are looked at, not copied.
+// Reads values from the front of `in`. A call that would read past the end throws WireError, which
+// names `what` and the offset. Neither argument is copied; both must outlive the reader.
 class ByteReader {
  public:
   ByteReader(Bytes in, std::string_view what) : in_(in), what_(what) {}
@@ -47,11 +50,12 @@ class ByteReader {
     return value;
   }
   Bytes take(std::size_t bytes);
-  // Throws if the text is longer than `longest` characters.
+  // Throws WireError if the text is longer than `longest` characters.
   std::string get_text(std::size_t longest);
 
   std::size_t left() const noexcept { return in_.size() - at_; }
-  // Throws if bytes remain: a message that is longer than its contents is not ours.
+  // Throws WireError if bytes remain: a message that is longer than its contents has another
+  // format.
   void expect_end() const;
 
  private:

@@ -40,13 +40,13 @@ TEST(Bytes, ErrorsNameWhatAndWhere) {
     return std::string(test::must_throw<WireError>([&] { read(reader); }).what());
   };
   EXPECT_EQ(text(3, [](ByteReader& r) { r.get<std::uint32_t>(); }),
-            "checkpoint 'x': truncated at byte 0: 4 more needed, 3 left");
+            "checkpoint 'x': truncated at byte 0 (4 bytes needed, 3 left)");
   EXPECT_EQ(text(7, [](ByteReader& r) { r.get_text(10); }),
-            "checkpoint 'x': truncated at byte 4: 4 more needed, 3 left");
+            "checkpoint 'x': truncated at byte 4 (4 bytes needed, 3 left)");
   EXPECT_EQ(text(8, [](ByteReader& r) { r.get_text(3); }),
-            "checkpoint 'x': a text of 4 bytes at byte 0, at most 3 allowed");
+            "checkpoint 'x': text at byte 0 is too long (4 bytes; at most 3)");
   EXPECT_EQ(text(8, [](ByteReader& r) { r.take(4), r.expect_end(); }),
-            "checkpoint 'x': 4 bytes too many after byte 4");
+            "checkpoint 'x': unexpected bytes after byte 4 (4 bytes)");
 }
 
 TEST(Bytes, AbsurdLengthsAreRefusedBeforeAnythingIsAllocated) {
@@ -57,12 +57,12 @@ TEST(Bytes, AbsurdLengthsAreRefusedBeforeAnythingIsAllocated) {
                WireError);
   EXPECT_THROW(ByteReader(out, "text").take(std::numeric_limits<std::size_t>::max()), WireError);
   const char one = 'x';
-  const std::string_view endless(&one, std::size_t{1} << 32);  // refused unread
+  const std::string_view endless(&one, std::size_t{1} << 32);  // refused before it is read
   EXPECT_THROW(ByteWriter(out).put_text(endless), std::length_error);
   EXPECT_EQ(out.size(), 4u);
 }
 
-TEST(Bytes, NothingIsLeftOfNothing) {
+TEST(Bytes, AnEmptyInputHasNothingLeft) {
   ByteReader reader({}, "nothing");
   reader.expect_end();
   EXPECT_EQ(reader.take(0).size(), 0u);
@@ -108,7 +108,7 @@ Record any_record() {
           *rc::gen::arbitrary<std::string>(),   *rc::gen::arbitrary<std::vector<std::uint8_t>>()};
 }
 
-RC_GTEST_PROP(BytesProperty, WhatIsWrittenIsRead, ()) {
+RC_GTEST_PROP(BytesProperty, ReadsBackWhatWasWritten, ()) {
   const Record in = any_record();
   Payload bytes, again;
   in.write(bytes);
@@ -123,7 +123,7 @@ RC_GTEST_PROP(BytesProperty, EveryOtherLengthIsRefused, ()) {
   Payload bytes;
   any_record().write(bytes);
   for (std::size_t shorter = 0; shorter < bytes.size(); ++shorter) {
-    // A copy of that very size, so that a sanitizer sees any read past its end.
+    // The copy has exactly this size, so that a sanitizer detects any read past its end.
     const Payload cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(shorter));
     RC_ASSERT_THROWS_AS(Record::read(cut), WireError);
   }

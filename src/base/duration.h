@@ -1,4 +1,4 @@
-// Durations on the command line.
+// Parses durations that a user wrote.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace thinwire::base {
 
-// "0.35s", "350ms", "350us" or plain seconds, more than 0 and at most 10^5 s; ConfigError, which
-// names the flag, for anything else.
+// Parses "0.35s", "350ms", "350us" or a number of seconds without a unit. Throws ConfigError, which
+// names `flag`, unless the duration is more than 0 and at most 10^5 s.
 Seconds parse_duration(std::string_view flag, std::string_view text);
 
 }  // namespace thinwire::base

@@ -1,4 +1,4 @@
-// A fingerprint of bytes, to compare replicas without sending them.
+// A hash by which ranks compare their replicas without sending them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace thinwire::base {
 
-// XXH3, 64 bits: the same on every machine. Not for protection against intent.
+// Returns the 64-bit XXH3 hash, which is the same on every machine. It detects accidents; it does
+// not protect against an attacker, who can construct data with a given hash.
 std::uint64_t hash64(Bytes data) noexcept;
 
 }  // namespace thinwire::base

@@ -8,11 +8,11 @@ namespace thinwire::base {
 namespace {
 
 TEST(Hash, IsTheSameOnEveryMachine) {
-  // The published value of XXH3 for no bytes at all with seed 0.
+  // The published value of XXH3 for an empty input with seed 0.
   EXPECT_EQ(hash64({}), 0x2d06800538d394c2u);
 }
 
-TEST(Hash, TellsEveryFlippedBit) {
+TEST(Hash, DetectsEveryFlippedBit) {
   Payload data(257);
   std::set<std::uint64_t> seen{hash64(data)};
   for (std::size_t bit = 0; bit < 8 * data.size(); ++bit) {

@@ -15,7 +15,7 @@ using Amount = std::optional<std::uint64_t>;
 
 Amount least(Amount a, Amount b) { return a && b ? std::min(*a, *b) : a ? a : b; }
 
-// The number behind a word, in a file of such pairs, one on each line.
+// Returns the number that follows `word` in a file that has a word and a number on each line.
 Amount find_number(const fs::path& path, std::string_view word) {
   std::ifstream file(path);
   std::string key, rest;
@@ -27,7 +27,7 @@ Amount find_number(const fs::path& path, std::string_view word) {
   return std::nullopt;
 }
 
-// None if it is "max", or no such file.
+// Returns nothing if the file does not exist or contains "max".
 Amount read_number(const fs::path& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
@@ -43,7 +43,7 @@ Amount left_in(const fs::path& group) {
   return *limit - std::min(*limit, held);
 }
 
-// Where this process is in the tree of version 2: the line "0::/PATH".
+// Returns the path of this process in the cgroup v2 hierarchy, from the line "0::/PATH".
 std::string own_group() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {

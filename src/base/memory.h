@@ -1,4 +1,5 @@
-// How much memory there is, to be asked before what foreign bytes claim to need is allocated.
+// How much memory is available. Readers of files and messages ask before they allocate memory whose
+// size the input decides.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +9,18 @@
 
 namespace thinwire::base {
 
-// What programs may still take, in bytes: what the machine has left, or, if that is less, the
-// control group of this process. None if the kernel says neither.
+// Returns how many bytes this process can still allocate: the smaller of what the machine has left
+// and what the control group of this process has left. Returns nothing if both are unknown.
 std::optional<std::uint64_t> available_memory();
 
-// What is left of the limits of a control group (cgroup v2) and of those that hold it; none if
-// there is no limit. `group` is its path below `root`, where the tree is mounted. The cache of
-// files that nobody uses at the moment counts as left.
+// Returns how many bytes are left below the limits of a control group (cgroup v2) and of its
+// ancestors; nothing if there is no limit. `group` is its path below `root`, the mount point of the
+// hierarchy. Inactive file cache counts as left, because the kernel can reclaim it.
 std::optional<std::uint64_t> memory_of_group(const std::filesystem::path& root,
                                              std::string_view group);
 
-// Returns memory that was freed, but is kept for the next use, to the system, where it counts as
-// available.
+// Gives memory that was freed, but that malloc keeps for later allocations, back to the system, so
+// that available_memory() counts it.
 void give_memory_back();
 
 }  // namespace thinwire::base

@@ -9,12 +9,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(Memory, OfThisMachineIsKnown) {
+TEST(Memory, OfThisMachineCanBeDetermined) {
   ASSERT_TRUE(available_memory().has_value());
   EXPECT_GT(*available_memory(), 1u << 20);
 }
 
-// A tree of control groups as the kernel shows it: /job/step.
+// A hierarchy of control groups in the layout of the kernel: /job/step.
 class GroupMemory : public testing::Test {
  protected:
   GroupMemory() { fs::create_directories(root_.path() / "job" / "step"); }
@@ -33,7 +33,7 @@ class GroupMemory : public testing::Test {
   test::ScratchDirectory root_;
 };
 
-TEST_F(GroupMemory, WithoutALimitThereIsNone) {
+TEST_F(GroupMemory, NoLimitGivesNoValue) {
   EXPECT_EQ(left(), std::nullopt);
   limit("job", "max", "5000");
   EXPECT_EQ(left(), std::nullopt);
@@ -46,11 +46,11 @@ TEST_F(GroupMemory, TheTightestLimitCounts) {
   EXPECT_EQ(left(), 4000u);
   limit("job/step", "3000", "500");
   EXPECT_EQ(left(), 2500u);
-  limit("", "1000", "1000");  // in a container its own group is the root
+  limit("", "1000", "1000");  // in a container the group of the process is the root
   EXPECT_EQ(left(), 0u);
 }
 
-TEST_F(GroupMemory, IdleCacheOfFilesIsLeft) {
+TEST_F(GroupMemory, InactiveFileCacheCountsAsLeft) {
   limit("job", "5000", "4900", "4000");
   EXPECT_EQ(left(), 4100u);
   limit("job", "5000", "6000", "100");  // a limit that was lowered later

@@ -21,23 +21,24 @@ struct Unit {
 constexpr Unit kRates[] = {{"gbit", 9}, {"mbit", 6}, {"kbit", 3}};
 constexpr Unit kTimes[] = {{"ms", -3}, {"us", -6}, {"s", 0}};
 
-// Beyond these a time no longer fits a clock, or nothing ever arrives.
+// Values beyond these bounds are refused: times would not fit into a clock, or a message would
+// never arrive.
 constexpr double kSlowest = 1e3, kFastest = 1e15;  // bit/s
 constexpr double kLongest = 1e3;                   // s
 
-// A plain decimal number with a unit; NaN if the text is anything else.
+// Returns the value of a plain decimal number with a unit, or NaN if the text is anything else.
 double quantity(std::string_view text, std::span<const Unit> units) {
   const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
   for (const Unit& unit : units) {
     if (text.substr(digits) != unit.name) continue;
-    // Scaled as text, so that 0.7ms is the number next to 0.0007.
+    // The exponent is appended as text, so that 0.7ms becomes the double that is nearest to 0.0007.
     const std::string scaled = fmt::format("{}e{}", text.substr(0, digits), unit.exponent);
     return base::parse_number<double>(scaled).value_or(NAN);
   }
   return NAN;
 }
 
-// The shortest text that is read back as the same value.
+// Returns the shortest text that is read back as the same value.
 std::string shortest(double value, const Unit& unit) {
   const long double scaled = value / std::pow(10.0L, unit.exponent);
   std::string text;

@@ -29,7 +29,7 @@ TEST(Network, ReadsBandwidthAndLatency) {
   expect("1000000gbit", 1e15, 0);
 }
 
-TEST(Network, RefusesTheRestWithAnExample) {
+TEST(Network, RefusesAllOtherTextWithAnExample) {
   EXPECT_EQ(test::must_throw<ConfigError>([] { Network::parse("fast"); }).what(),
             std::string("network 'fast': 'fast' is not a bandwidth of 1kbit ... 1000000gbit; "
                         "examples: 1gbit,0.2ms  100mbit  unlimited,30ms"));
@@ -51,7 +51,7 @@ TEST(Network, RefusesTheRestWithAnExample) {
   }
 }
 
-TEST(Network, IsWrittenAsItIsRead) {
+TEST(Network, IsFormattedAsItIsParsed) {
   for (const char* text :
        {"1gbit,0.2ms", "10mbit,0ms", "2.5gbit,50ms", "56kbit,0.05ms", "999mbit,1000ms",
         "unlimited,30ms", "unlimited,0ms", "1.23456789gbit,0.7ms"}) {

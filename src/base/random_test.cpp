@@ -9,8 +9,8 @@ namespace {
 
 using Block = std::array<std::uint32_t, 4>;
 
-// Published with Random123 as known answers of philox4x32, 10 rounds. Counter words 0 and 1 are
-// element and purpose, 2 and 3 the step; the key is the seed.
+// The known answers of philox4x32 with 10 rounds that Random123 publishes. Counter words 0 and 1
+// are element and purpose, 2 and 3 the step; the key is the seed.
 TEST(Philox, GivesThePublishedAnswers) {
   EXPECT_EQ(philox(0, 0, 0, Purpose{0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(UINT64_MAX, UINT64_MAX, (std::uint64_t{1} << 48) - 1, Purpose{0xffff}),
@@ -42,7 +42,7 @@ TEST(Philox, IsAFunctionOfItsArguments) {
   EXPECT_EQ(philox(1, 2, 3, Purpose::test), philox(1, 2, 3, Purpose::test));
 }
 
-// Values are part of a run's identity.
+// The values determine the random numbers of a run.
 TEST(Purpose, IsNeverRenumbered) {
   EXPECT_EQ(static_cast<int>(Purpose::test), 0);
   EXPECT_EQ(static_cast<int>(Purpose::bench), 1);

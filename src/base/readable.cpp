@@ -26,7 +26,7 @@ std::string readable_time(Seconds time) {
 std::string readable_factor(double factor) {
   const int digits = factor < 2 ? 2 : factor < 10 ? 1 : 0;
   const double unit = std::pow(10, -digits);
-  // What is a hair below the next metric in binary is that metric.
+  // A factor that only its binary rounding puts below a multiple of `unit` counts as that multiple.
   constexpr double kRounding = 1e-9;
   return fmt::format("{:.{}f}x", std::floor(factor / unit + kRounding) * unit, digits);
 }

@@ -1,4 +1,4 @@
-// Quantities as people read them.
+// Formats quantities for people.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace thinwire::base {
 
 std::string readable_bytes(double bytes);  // "57.6 MB"
 std::string readable_time(Seconds time);   // "412 ms", "3 min 05 s"
-// "6.1x": never more than the number, so that no claim grows by rounding.
+// Returns text such as "6.1x". It is rounded down, so that the text never claims more than was
+// measured.
 std::string readable_factor(double factor);
 std::string gibibytes(std::uint64_t bytes);  // "0.37 GiB"
 

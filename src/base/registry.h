@@ -1,4 +1,5 @@
-// Parts that are chosen by a word: what a list of them holds and how one is made from a Spec.
+// Lists of parts (strategies, faults) that users choose by name, and how a part is made from its
+// Spec.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,8 @@ template <class Part>
 struct Entry {
   std::string_view name;
   std::string_view help;
-  // Reads its keys from the spec, which checks them; ConfigError if two of them do not fit.
+  // Makes the part. It reads its keys from the spec, which checks each value, and throws
+  // ConfigError if two values contradict each other.
   std::unique_ptr<Part> (*make)(Spec& spec);
 };
 
@@ -31,7 +33,8 @@ consteval bool names_are_unique(const Entry<Part> (&entries)[kCount]) {
   return true;
 }
 
-// Returns the entry of that name. Throws ConfigError if there is none; `kind` is the word for it.
+// Returns the entry of that name. Throws ConfigError if there is none; `kind` is what the message
+// calls such a part, for example "strategy".
 template <class Part>
 const Entry<Part>& find_entry(std::string_view kind, std::span<const Entry<Part>> entries,
                               std::string_view name) {
@@ -52,7 +55,8 @@ std::unique_ptr<Part> make_part(std::string_view kind, std::span<const Entry<Par
   return part;
 }
 
-// The keys of a part with their defaults: its factory is the only place that knows them.
+// Returns the keys of a part with their defaults. It makes a part to find them, because only the
+// factory knows its keys.
 template <class Part>
 std::vector<SpecKey> keys_of(const Entry<Part>& entry) {
   Spec spec = Spec::parse(entry.name);

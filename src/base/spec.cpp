@@ -14,7 +14,7 @@
 namespace thinwire::base {
 namespace {
 
-// Of ASCII alone: the functions of <cctype> depend on the locale.
+// Converts ASCII letters only; the functions of <cctype> depend on the locale.
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool is_word(std::string_view text) {
@@ -23,7 +23,7 @@ bool is_word(std::string_view text) {
   });
 }
 
-// Edits (insert, remove, replace) that turn one word into the other, whatever their case.
+// Returns how many edits (insert, remove, replace) turn one word into the other. Case is ignored.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -145,7 +145,7 @@ std::string closest_match(std::string_view word, std::span<const std::string> ca
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 2);
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
-    // A word that shares no more than it lacks is no suggestion.
+    // A candidate that takes as many edits as it has letters is not suggested.
     if (distance <= best_distance && distance < candidate.size()) {
       if (best.empty() || distance < best_distance) best = candidate;
       best_distance = distance;
@@ -159,7 +159,7 @@ std::string unknown_word(std::string_view kind, std::string_view word,
   const std::string near = closest_match(word, known);
   const std::string hint = near.empty() ? "" : fmt::format(": did you mean '{}'?", near);
   const std::string list =
-      known.empty() ? "none is known here" : fmt::format("known: {}", fmt::join(known, ", "));
+      known.empty() ? "there are none" : fmt::format("known: {}", fmt::join(known, ", "));
   return fmt::format("unknown {} '{}'{} ({})", kind, visible(word), hint, list);
 }
 

@@ -1,4 +1,4 @@
-// A part named on the command line: "gtopk:density=0.001,values=fp32".
+// The text by which a user chooses a part and its options: "gtopk:density=0.001,values=fp32".
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,33 @@
 
 namespace thinwire::base {
 
-// Name and key=value pairs. Factories read their keys through the accessors below, which check the
-// value and remember the key, so that the same calls parse, validate and document it.
+// A name and key=value pairs. Factories read their keys through the accessors below, which check
+// the value and record the key, so that one call parses, validates and documents it.
 class Spec {
  public:
-  // Throws ConfigError if the text has not the form name or name:key=value,key=value.
+  // Throws ConfigError unless the text has the form name or name:key=value,key=value.
   static Spec parse(std::string_view text);
 
   const std::string& name() const noexcept { return name_; }
 
+  // Return the value of the key, or `fallback` if it is not given. Throw ConfigError if the value
+  // is not a number or not in [lowest, highest].
   double number(std::string_view key, double fallback, double lowest, double highest);
   std::int64_t integer(std::string_view key, std::int64_t fallback, std::int64_t lowest,
                        std::int64_t highest);
-  // The first choice is the default.
+  // Returns the value of the key; the first choice is the default. Throws ConfigError if the value
+  // is not one of the choices.
   std::string choice(std::string_view key, std::span<const std::string_view> choices);
-  // Free text; `allowed` only documents it.
+  // Returns the value of the key without a check; `allowed` describes it to users.
   std::string text(std::string_view key, std::string_view fallback, std::string_view allowed);
 
-  // Throws ConfigError if a key was given that no accessor asked for, naming the closest one.
+  // Throws ConfigError if the text has a key that no accessor has read; the message names the
+  // closest known key.
   void reject_unused() const;
 
-  // The keys asked for so far, in order.
+  // Returns the keys that accessors have read so far, in that order.
   const std::vector<SpecKey>& keys() const noexcept { return keys_; }
-  // The text form again, keys sorted.
+  // Returns the spec as text, with the keys sorted.
   std::string str() const;
 
  private:
@@ -47,10 +51,11 @@ class Spec {
   std::vector<SpecKey> keys_;
 };
 
-// The candidate a mistyped word most likely meant; empty if none is near.
+// Returns the candidate that is most similar to a mistyped word; empty if none is similar.
 std::string closest_match(std::string_view word, std::span<const std::string> candidates);
 
-// "unknown strategy 'gtopc': did you mean 'gtopk'? (known: dense, gtopk)"
+// Returns a message such as "unknown strategy 'gtopc': did you mean 'gtopk'? (known: dense,
+// gtopk)".
 std::string unknown_word(std::string_view kind, std::string_view word,
                          std::span<const std::string> known);
 

@@ -86,17 +86,16 @@ TEST(Spec, ChecksChoices) {
             "dense: dtype=double is not valid: allowed is fp32, bf16, fp16");
 }
 
-TEST(Spec, RefusesKeysThatNobodyAskedFor) {
+TEST(Spec, RefusesKeysThatNoAccessorHasRead) {
   Spec spec = Spec::parse("topk:densty=0.1");
-  EXPECT_EQ(refusal([&] { spec.reject_unused(); }),
-            "topk: unknown key 'densty' (none is known here)");
+  EXPECT_EQ(refusal([&] { spec.reject_unused(); }), "topk: unknown key 'densty' (there are none)");
   spec.number("density", 0.001, 0, 1);
   spec.text("index", "rice", "rice, raw");
   EXPECT_EQ(refusal([&] { spec.reject_unused(); }),
             "topk: unknown key 'densty': did you mean 'density'? (known: density, index)");
 }
 
-TEST(Spec, RemembersWhatWasAskedFor) {
+TEST(Spec, RecordsTheKeysThatWereRead) {
   Spec spec = Spec::parse("topk:density=0.5");
   spec.number("density", 0.001, 0, 1);
   spec.integer("rank", 1, 0, 8);
@@ -133,7 +132,7 @@ TEST(UnknownWord, NamesKindHintAndAllThatIsKnown) {
             "unknown strategy 'zzzzzzzz' (known: dense, gtopk)");
 }
 
-// Text that often is, or nearly is, a spec: plain random text hardly ever gets past the name.
+// Generates text that is a spec or nearly one. Random text would rarely have a valid name.
 rc::Gen<std::string> near_spec() {
   return rc::gen::container<std::string>(
       rc::gen::weightedOneOf<char>({{5, rc::gen::element('a', 'b', 'Z', '0', '_', '-')},
@@ -170,7 +169,7 @@ RC_GTEST_PROP(SpecProperty, PairsComeBackSorted,
   RC_ASSERT(Spec::parse(shuffled).str() == sorted);
 }
 
-// Accessors on any value: a result in range, or a ConfigError that names the key.
+// For any value, an accessor returns a result in range or throws a ConfigError that names the key.
 RC_GTEST_PROP(SpecProperty, AnyValueIsInRangeOrRefused, ()) {
   const auto text = *rc::gen::nonEmpty(rc::gen::container<std::string>(
       rc::gen::element('0', '1', '9', '.', '-', 'e', 'n', 'x', '+')));

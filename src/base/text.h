@@ -1,4 +1,4 @@
-// Foreign text inside our messages.
+// Makes text from outside safe to show in messages.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace thinwire::base {
 
-// The text with control characters as \xNN: what a user gave cannot break off a message, or steer
-// the terminal it is shown on.
+// Returns the text with control characters written as \xNN, so that it can neither break a message
+// into lines nor control the terminal that shows the message.
 std::string visible(std::string_view text);
 
 }  // namespace thinwire::base

@@ -39,7 +39,7 @@ TEST(UniqueFd, ReleaseLeavesTheDescriptorOpen) {
   EXPECT_TRUE(is_open(owner.get()));
 }
 
-TEST(UniqueFd, KeepsErrnoAndTakesFailedCallsAsNone) {
+TEST(UniqueFd, KeepsErrnoAndTreatsAFailedCallAsEmpty) {
   UniqueFd fd = open_null();
   errno = ENOSPC;
   fd.reset(-5);

@@ -5,8 +5,8 @@
 
 namespace thinwire::base {
 
-// Makes the directory if there is none. ConfigError, with the reason, if files cannot be made in
-// it.
+// Creates the directory if it does not exist. Throws ConfigError, with the reason, if files cannot
+// be created in it.
 void make_writable_directory(const std::string& out);
 
 }  // namespace thinwire::base

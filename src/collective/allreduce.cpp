@@ -4,11 +4,13 @@
 #include "collective/schedules.h"
 #include "collective/tags.h"
 #include "thinwire/collective.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire {
 namespace {
 
-// The numbers keep the messages of different reductions apart; they are not stored anywhere.
+// Each reduction has a number, which becomes part of its tag, so that the messages of different
+// reductions cannot be mixed up. The numbers are not stored anywhere.
 constexpr collective::Reduction kSumFloat = collective::make_reduction<collective::Sum, float>(0);
 constexpr collective::Reduction kSum8 =
     collective::make_reduction<collective::Sum, std::uint8_t>(1);
@@ -44,8 +46,8 @@ void allreduce(Transport& wire, std::span<T> span, const collective::Reduction& 
                Route route, collective::Finish* finish = nullptr) {
   if (wire.size() == 1 || span.empty()) return;
   const collective::Elements data{std::as_writable_bytes(span), sizeof(T)};
-  if (collective::allreduce_route(route, wire.represented_bytes(span.size_bytes()), wire.size()) ==
-      Route::doubling) {
+  if (collective::allreduce_route(route, transport::represented_bytes(wire, span.size_bytes()),
+                                  wire.size()) == Route::doubling) {
     return doubling(wire, data, reduction, finish);
   }
   collective::run_pipeline(
@@ -58,13 +60,13 @@ MutFloats as_floats(MutBytes bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-// Divides each sum where it is completed and notes whether all results are finite.
+// Divides each sum on the rank that completes it, and records whether all results are finite.
 class Mean final : public collective::Finish {
  public:
   explicit Mean(int workers) : workers_(static_cast<float>(workers)) {}
 
   void combined(MutBytes piece) override {
-    // Divided rather than multiplied by 1/P, so that the mean is the correctly rounded one.
+    // A division, not a multiplication by 1/P, gives the correctly rounded mean.
     for (float& value : as_floats(piece)) value /= workers_;
     arrived(piece);
   }
@@ -139,8 +141,8 @@ bool allreduce_mean(Transport& wire, MutFloats data, Route route) {
 void reduce_scatter_sum(Transport& wire, MutFloats span) {
   if (wire.size() == 1 || span.empty()) return;
   const collective::Elements data{std::as_writable_bytes(span), sizeof(float)};
-  if (collective::reduce_scatter_route(wire.represented_bytes(span.size_bytes()), wire.size()) ==
-      Route::doubling) {
+  if (collective::reduce_scatter_route(transport::represented_bytes(wire, span.size_bytes()),
+                                       wire.size()) == Route::doubling) {
     return doubling(wire, data, kSumFloat);
   }
   collective::run_pipeline(

@@ -15,11 +15,11 @@
 namespace thinwire::collective {
 namespace {
 
-// --- What docs/algorithms.md says, written down a second time.
+// --- The sums that docs/algorithms.md specifies, computed independently of the library.
 
 float add(float lower, float higher) { return lower + higher; }
 
-// Share s: ranks s+1, s+2, ..., s, from left to right.
+// Returns the sum as the ring adds it: for share s, ranks s+1, s+2, ..., s, from left to right.
 float ring_sum(const std::vector<std::vector<float>>& in, std::size_t share, std::size_t i) {
   const std::size_t size = in.size();
   float sum = in[(share + 1) % size][i];
@@ -27,7 +27,8 @@ float ring_sum(const std::vector<std::vector<float>>& in, std::size_t share, std
   return sum;
 }
 
-// The first 2e ranks in pairs, then halves of halves, in rank order.
+// Returns the sum as the doubling adds it: the first 2e ranks in pairs, then neighbouring ranges of
+// ranks, pairwise.
 float doubling_sum(const std::vector<std::vector<float>>& in, std::size_t i) {
   const std::size_t size = in.size(), extra = size - std::bit_floor(size);
   std::vector<float> sums;
@@ -56,7 +57,7 @@ std::uint64_t ring_chunks(std::size_t numel, int size) {
   return chunks((numel + ranks - 1) / ranks * sizeof(float));
 }
 
-// How often a rank sends all of its data in the doubling.
+// Returns how many times a rank sends all of its data in the doubling.
 std::uint64_t doubling_sends(int rank, int size) {
   const auto most = std::bit_floor(static_cast<unsigned>(size));
   const int paired = 2 * (size - static_cast<int>(most));
@@ -88,7 +89,8 @@ std::vector<float> expected_sum(const std::vector<std::vector<float>>& in, Route
   return out;
 }
 
-// The same bits, but any NaN for a NaN: which of two survives in a sum is not in the documents.
+// Compares bits, but treats all NaNs as equal: docs/algorithms.md does not specify which of two
+// NaNs a sum returns.
 bool same_numbers(Floats a, Floats b) {
   return std::ranges::equal(a, b, [](float x, float y) {
     return test::same_bits({&x, 1}, {&y, 1}) || (std::isnan(x) && std::isnan(y));
@@ -125,7 +127,8 @@ TEST_P(Groups, SumsOfWildFloatsAgreeInEveryBitAndFollowTheDocumentedOrder) {
     const std::vector<float> expected = expected_sum(in, route);
     for (const auto& mine : out) ASSERT_TRUE(test::same_bits(mine, out[0]));
     ASSERT_TRUE(same_numbers(out[0], expected));
-    EXPECT_TRUE(test::same_bits(allreduced(in, route)[0], out[0])) << "another run, another result";
+    EXPECT_TRUE(test::same_bits(allreduced(in, route)[0], out[0]))
+        << "a second run gives another result";
   }
 }
 
@@ -195,7 +198,8 @@ TEST_P(Groups, ReduceScatterSendsAllButItsShare) {
   });
 }
 
-// P - 1 steps of the ring against log2 P rounds, two more if P is no power of two.
+// The ring takes P - 1 steps; the doubling takes log2 P rounds, and two more if P is not a power of
+// two.
 TEST_P(Groups, SmallReduceScatterTakesTheDoubling) {
   test::on_ranks(GetParam(), [](Transport& wire) {
     std::vector<float> data(100, 1.0f);
@@ -207,8 +211,8 @@ TEST_P(Groups, SmallReduceScatterTakesTheDoubling) {
   });
 }
 
-// Around every number of chunks that differs from the last: fewer than fit the window, as many,
-// more; shares that differ by one element.
+// Tests fewer chunks than the window holds, as many, and more, and shares that differ by one
+// element.
 TEST_P(Groups, TheMeanIsTheSumDivided) {
   const int size = GetParam();
   for (const std::size_t numel : {0u, 1u, 5u, 1000u, 300'000u}) {

@@ -6,16 +6,17 @@
 #include "collective/pipeline.h"
 #include "collective/tags.h"
 #include "thinwire/collective.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire {
 namespace {
 
-// Each rank, beginning with the root, sends the data on to the next higher rank, chunk by chunk.
+// Each rank, beginning with the root, forwards the data to the next higher rank, chunk by chunk.
 class ChainSchedule final : public collective::Schedule {
  public:
   ChainSchedule(MutBytes data, const Transport& wire, int root) : data_(data) {
     const int rank = wire.rank(), size = wire.size();
-    messages = collective::chain_chunks(wire.represented_bytes(data.size()), size);
+    messages = collective::chain_chunks(transport::represented_bytes(wire, data.size()), size);
     depends = 0;
     overwrites = messages;
     if ((rank + 1) % size != root) peering_.to = (rank + 1) % size;
@@ -50,11 +51,12 @@ void binomial(Transport& wire, Tag tag, MutBytes data, int root) {
 void broadcast(Transport& wire, MutBytes data, int root) {
   const int size = wire.size();
   if (root < 0 || root >= size) {
-    throw std::logic_error(fmt::format("broadcast: no root {} among {} ranks", root, size));
+    throw std::logic_error(
+        fmt::format("broadcast: root {} is not a rank of this group (size {})", root, size));
   }
   if (size == 1 || data.empty()) return;
   const Tag tag = collective::tag_of(collective::Stream::broadcast);
-  const std::size_t bytes = wire.represented_bytes(data.size());
+  const std::size_t bytes = transport::represented_bytes(wire, data.size());
   if (collective::binomial_time(bytes, size) <= collective::chain_time(bytes, size)) {
     return binomial(wire, tag, data, root);
   }

@@ -32,8 +32,8 @@ class Butterfly {
  public:
   Butterfly(int rank, int size) noexcept
       : rank_(rank),
-        most_(static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))),
-        extra_(size - most_) {}
+        power_(static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))),
+        extra_(size - power_) {}
 
   bool folds() const noexcept { return extra_ > 0; }
   // Returns whether this rank is one of the first 2e, which exchange in pairs before and after.
@@ -41,7 +41,7 @@ class Butterfly {
   // Returns the place of this rank among the Q that do the rounds; a pair has one place.
   int place() const noexcept { return paired() ? rank_ / 2 : rank_ - extra_; }
   int rounds() const noexcept {
-    return std::countr_zero(static_cast<unsigned>(most_)) + (folds() ? 2 : 0);
+    return std::countr_zero(static_cast<unsigned>(power_)) + (folds() ? 2 : 0);
   }
   Peering peering(int round) const noexcept {
     const bool odd = rank_ % 2 != 0;
@@ -63,8 +63,8 @@ class Butterfly {
 
  private:
   int rank_;
-  int most_;
-  int extra_;
+  int power_;  // Q
+  int extra_;  // e
 };
 
 // A binomial tree over places 0 ... size-1 with its root at place 0.

@@ -13,13 +13,14 @@ std::size_t parts(std::size_t bytes, std::size_t chunk) noexcept {
   return std::max<std::size_t>(1, (bytes + chunk - 1) / chunk);
 }
 
-// Steps of equal size in which a chunk can leave as soon as the same chunk of the step before has
-// arrived: either the wire is always busy or it waits for the first chunk of each step.
+// Returns the time of steps of equal size in which a chunk can be sent as soon as the same chunk of
+// the previous step has arrived. Either the wire is always busy, or it waits for the first chunk of
+// each step.
 std::uint64_t pipelined(std::uint64_t steps, std::uint64_t bytes, std::uint64_t chunks) noexcept {
   return (steps - 1) * std::max(bytes, kLatency + bytes / chunks) + bytes + kLatency;
 }
 
-// If both take the same time the ring is better: it adds half as much.
+// If both take the same time, the ring is better, because it adds half as many numbers.
 Route cheaper(std::size_t bytes, int size, int ring_steps) noexcept {
   const std::uint64_t ring = ring_time(bytes / static_cast<std::size_t>(size), ring_steps);
   return doubling_time(bytes, size) < ring ? Route::doubling : Route::ring;
@@ -36,7 +37,7 @@ std::size_t chunk_count(std::size_t bytes) noexcept {
 }
 
 std::size_t chain_chunks(std::size_t bytes, int size) noexcept {
-  // The minimum of chain_time over the chunk size.
+  // This chunk size minimizes chain_time().
   const double hops = std::max(1, size - 2);
   const double best = std::sqrt(static_cast<double>(bytes) * static_cast<double>(kLatency) / hops);
   return parts(bytes,

@@ -9,7 +9,8 @@
 
 namespace thinwire::collective {
 
-// Time is counted in bytes of a 1 Gbit/s link; this is alpha, 100 us.
+// The latency alpha, 100 us. The unit of time in this file is the time of one byte on a 1 Gbit/s
+// link.
 inline constexpr std::uint64_t kLatency = 12'500;
 
 inline constexpr std::size_t kSmallestChunk = std::size_t{128} << 10;

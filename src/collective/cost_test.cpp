@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kKiB = 1024;
 
-TEST(Cost, ChunksAreBetweenTheirBoundsAndFourIfTheyCan) {
+TEST(Cost, ChunksAreBetweenTheirBoundsAndFourIfPossible) {
   EXPECT_EQ(chunk_count(0), 1u);
   EXPECT_EQ(chunk_count(1), 1u);
   EXPECT_EQ(chunk_count(128 * kKiB), 1u);
@@ -21,7 +21,8 @@ TEST(Cost, ChunksAreBetweenTheirBoundsAndFourIfTheyCan) {
   EXPECT_EQ(chunk_count(4096 * kKiB), 8u);
 }
 
-// The crossing points that docs/algorithms.md gives: up to `doubling` bytes, and from `ring` on.
+// The crossover points of docs/algorithms.md: the doubling is chosen up to `doubling` bytes, the
+// ring from `ring` bytes on.
 TEST(Cost, AutomaticPicksDoublingForSmallDataAndTheRingForLarge) {
   struct Crossing {
     int size;
@@ -71,7 +72,7 @@ TEST(Cost, SharesCoverEverythingOnceInOrder) {
   }
 }
 
-// Every message that one rank sends another expects, in the same round.
+// For every message that a rank sends, its peer expects one in the same round.
 TEST(Butterfly, PeeringsArePairs) {
   for (int size = 1; size <= 40; ++size) {
     for (int round = 0; round < Butterfly(0, size).rounds(); ++round) {

@@ -13,8 +13,8 @@
 namespace thinwire {
 namespace {
 
-// Says where the pieces of the ranks lie in the data of all: `bounds` has one entry more than there
-// are ranks.
+// The positions of the pieces of all ranks in the gathered data. `bounds` has one entry more than
+// there are ranks.
 struct Pieces {
   MutBytes all;
   std::span<const std::size_t> bounds;
@@ -108,8 +108,8 @@ void check_lengths(const Transport& wire, std::span<const std::uint64_t> lengths
     const std::uint64_t length = lengths[static_cast<std::size_t>(r)];
     if (length > max_bytes) {
       throw WireError(fmt::format(
-          "rank {}: all-gather: rank {} ({}) announces a piece of {} bytes, but at most {} are "
-          "possible. All ranks must run the same version, model and options.",
+          "rank {}: all-gather: rank {} ({}) announces a piece that is too long ({} bytes; at most "
+          "{}); all ranks must run the same version, model and options",
           wire.rank(), r, wire.host(r), length, max_bytes));
     }
   }
@@ -119,8 +119,9 @@ void check_lengths(const Transport& wire, std::span<const std::uint64_t> lengths
 
 void allgather(Transport& wire, Bytes mine, MutBytes all) {
   if (all.size() != mine.size() * static_cast<std::size_t>(wire.size())) {
-    throw std::logic_error(fmt::format("allgather: {} bytes do not hold {} pieces of {}",
-                                       all.size(), wire.size(), mine.size()));
+    throw std::logic_error(
+        fmt::format("allgather: wrong size of the result ({} bytes; {} pieces of {})", all.size(),
+                    wire.size(), mine.size()));
   }
   if (mine.empty()) return;
   gather_equal(wire, collective::tag_of(collective::Stream::allgather), mine, all);
@@ -130,10 +131,11 @@ void allgather(Transport& wire, Bytes mine, Payload& all, std::span<std::uint64_
                std::size_t max_bytes) {
   if (lengths.size() != static_cast<std::size_t>(wire.size())) {
     throw std::logic_error(
-        fmt::format("allgather: room for {} lengths of {}", lengths.size(), wire.size()));
+        fmt::format("allgather: wrong number of lengths ({}; one for each of {} ranks)",
+                    lengths.size(), wire.size()));
   }
   if (mine.size() > max_bytes) {
-    throw std::logic_error(fmt::format("allgather: a piece of {} bytes is longer than max_bytes {}",
+    throw std::logic_error(fmt::format("allgather: piece too long ({} bytes; max_bytes is {})",
                                        mine.size(), max_bytes));
   }
   const std::uint64_t length = mine.size();

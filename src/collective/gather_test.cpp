@@ -18,8 +18,8 @@ namespace {
 
 std::uint64_t rounds(int size) { return std::bit_width(static_cast<unsigned>(size) - 1); }
 
-// What rank sends in an all-gather of such pieces: in the round of distance d its own and those of
-// the d - 1 ranks above it, in two messages if these wrap around the end.
+// What a rank sends in an all-gather: in the round of distance d, its own piece and those of the d
+// - 1 ranks above it, in two messages if these wrap around the end.
 struct Expected {
   std::uint64_t bytes = 0;
   std::uint64_t messages = 0;
@@ -85,7 +85,7 @@ TEST_P(GatherGroups, BroadcastSendsTheDataOnceToEveryRank) {
         total += sent.bytes();
         const bool small = bytes < 10'000 || size == 2;
         if (!small) {
-          EXPECT_LE(sent.bytes(), bytes) << "the chain passes on once";
+          EXPECT_LE(sent.bytes(), bytes) << "in a chain each rank forwards the data once";
         } else if (wire.rank() == root) {
           EXPECT_EQ(sent.bytes(), rounds(size) * bytes);
         }
@@ -95,7 +95,7 @@ TEST_P(GatherGroups, BroadcastSendsTheDataOnceToEveryRank) {
   }
 }
 
-TEST_P(GatherGroups, BarrierIsEmptyAndLetsNobodyThroughEarly) {
+TEST_P(GatherGroups, BarrierSendsNoDataAndReleasesNoRankEarly) {
   const int size = GetParam();
   std::atomic<int> arrived{0};
   test::on_ranks(size, [&](Transport& wire) {
@@ -110,7 +110,7 @@ TEST_P(GatherGroups, BarrierIsEmptyAndLetsNobodyThroughEarly) {
   });
 }
 
-TEST(Allgather, TakesAPieceThatIsInItsPlaceAlready) {
+TEST(Allgather, AcceptsAPieceThatIsAlreadyInItsPlace) {
   test::on_ranks(5, [](Transport& wire) {
     std::vector<std::uint32_t> all(5, 99);
     auto& mine = all[static_cast<std::size_t>(wire.rank())];
@@ -140,7 +140,7 @@ RC_GTEST_PROP(AllgatherProperty, PiecesOfAnyLengthComeInRankOrder, ()) {
   for (const Payload& mine : all) RC_ASSERT(mine == expected);
 }
 
-TEST(Allgather, RefusesWhatCannotBeBeforeAnythingIsSent) {
+TEST(Allgather, RefusesInvalidArgumentsBeforeAnythingIsSent) {
   test::on_ranks(2, [](Transport& wire) {
     Payload mine(10), all(21), pieces;
     std::vector<std::uint64_t> lengths(2), too_few(1);
@@ -153,7 +153,7 @@ TEST(Allgather, RefusesWhatCannotBeBeforeAnythingIsSent) {
   });
 }
 
-// A rank that lies about its length: rank 1 speaks the protocol by hand.
+// Rank 1 sends the messages of the protocol itself and announces a wrong length.
 TEST(Allgather, RefusesAnAnnouncedLengthThatIsTooLong) {
   test::on_ranks(2, [](Transport& wire) {
     if (wire.rank() == 1) {
@@ -169,7 +169,7 @@ TEST(Allgather, RefusesAnAnnouncedLengthThatIsTooLong) {
     std::vector<std::uint64_t> lengths(2);
     try {
       allgather(wire, Payload(3), all, lengths);
-      ADD_FAILURE() << "nothing was refused";
+      ADD_FAILURE() << "the announced length was accepted";
     } catch (const WireError& error) {
       EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
       EXPECT_NE(std::string(error.what()).find("1152921504606846976"), std::string::npos);

@@ -44,7 +44,7 @@ void merge(Transport& wire, std::string& value, std::size_t max_bytes, Rule&& ru
 
 std::string leaf(int rank) { return std::to_string(rank); }
 
-// Neighbours are combined, level by level; the last of an odd number waits.
+// Combines neighbours, level by level; the last of an odd number is left for the next level.
 std::string pairwise(std::vector<std::string> values) {
   while (values.size() > 1) {
     std::vector<std::string> next;
@@ -57,7 +57,7 @@ std::string pairwise(std::vector<std::string> values) {
   return values[0];
 }
 
-// How many of the ranks are beyond a power of two.
+// Returns by how many ranks a group exceeds a power of two.
 int extra_of(int size) {
   return size - static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
 }
@@ -65,7 +65,8 @@ unsigned rounds_of(int size) {
   return static_cast<unsigned>(std::bit_width(static_cast<unsigned>(size)) - 1);
 }
 
-// The first 2e ranks are combined in pairs, so that a power of two is left.
+// Returns the expected result: the first 2e ranks are combined in pairs, so that a power of two
+// remains.
 std::string butterfly_shape(int size) {
   const int extra = extra_of(size);
   std::vector<std::string> values;
@@ -82,7 +83,8 @@ TEST_P(MergeGroups, CombineNeighbouringRangesInOrder) {
   test::on_ranks(GetParam(), [&](Transport& wire) {
     ButterflyMerge<std::string> merge;
     Bracket rule;
-    for (int turn = 0; turn < 2; ++turn) {  // the memory of the first call must not matter
+    // The memory of the first call must not influence the second.
+    for (int turn = 0; turn < 2; ++turn) {
       std::string value = leaf(wire.rank());
       merge.run(wire, value, expected.size(), rule);
       EXPECT_EQ(value, expected);
@@ -156,7 +158,7 @@ TEST(Merge, OfOneRankCallsNothing) {
   });
 }
 
-// No operation is left posted that could write to memory that is gone.
+// After the exception no operation may be left posted that could write to freed memory.
 TEST(Merge, PassesOnWhatTheRuleThrows) {
   const auto worker = [](Transport& wire) {
     std::string value = "x";
@@ -165,7 +167,7 @@ TEST(Merge, PassesOnWhatTheRuleThrows) {
   EXPECT_THROW(test::on_ranks(4, worker), Error);
 }
 
-// Rank 1 of three does not merge: it decodes the result that it receives.
+// Rank 1 of three does not take part in the merge; it decodes the result that it receives.
 struct DamagedResult : Bracket {
   explicit DamagedResult(int rank) : at(rank) {}
   void decode(Bytes in, std::string& out) {

@@ -6,8 +6,9 @@
 namespace thinwire::collective {
 namespace {
 
-// Chunks in flight in each direction. Three would hide the latency and the work on one; the others
-// keep the wire busy while a rank waits for a core: 33 ms at 1 Gbit/s.
+// The number of chunks in flight in each direction. Three would hide the latency and the computing
+// for one chunk; the others keep the wire busy while a rank waits for a CPU core: 33 ms at 1
+// Gbit/s.
 constexpr std::size_t kWindow = 8;
 constexpr std::size_t kSlotAlignment = 64;
 
@@ -34,13 +35,13 @@ class Pipeline {
     for (std::size_t i = 0; i < schedule_.messages + late_; ++i) {
       const bool more = i < schedule_.messages;
       if (more) finish_receive(i);
-      // Frees the bytes of send i for the combination in place, and those of all before for
-      // messages up to i + window that are stored.
+      // This frees the bytes of send i for the combination in place, and the bytes of earlier sends
+      // for messages up to i + window that are stored.
       if (i >= late_) finish_send(i - late_);
-      if (more) take_in(i);
+      if (more) process(i);
       if (i + window_ < schedule_.messages) post_receive(i + window_);
       if (i + lead_ < schedule_.messages) post_send(i + lead_);
-      if (more && finish_ != nullptr) look_at(i);
+      if (more && finish_ != nullptr) finish_stored(i);
     }
   }
 
@@ -62,7 +63,7 @@ class Pipeline {
   void finish_send(std::size_t i) {
     if (schedule_.hop(i).peering.to != kNobody) wire_.wait(sends_[i % window_]);
   }
-  void take_in(std::size_t i) {
+  void process(std::size_t i) {
     const Hop hop = schedule_.hop(i);
     if (hop.peering.from == kNobody || hop.peering.arrival == Arrival::store) return;
     const std::byte* arrived = slot(i, hop.in.size()).data();
@@ -73,7 +74,7 @@ class Pipeline {
     const Share& last = schedule_.completes;
     if (finish_ != nullptr && i >= last.begin && i < last.end) finish_->combined(hop.in);
   }
-  void look_at(std::size_t i) {
+  void finish_stored(std::size_t i) {
     const Hop hop = schedule_.hop(i);
     if (hop.peering.from != kNobody && hop.peering.arrival == Arrival::store) {
       finish_->arrived(hop.in);
@@ -89,8 +90,8 @@ class Pipeline {
   const Reduction& reduction_;
   Finish* finish_;
   std::size_t window_;
-  std::size_t lead_;  // how far sends run ahead of what has been taken in
-  std::size_t late_;  // how long a send may stay unfinished after message i was taken in
+  std::size_t lead_;  // how many messages sends are ahead of those that were processed
+  std::size_t late_;  // how many messages later a send must be complete
   std::size_t slot_bytes_;
   MutBytes slots_;
   std::array<Pending, kWindow> receives_{};

@@ -1,5 +1,5 @@
-// The loop of ring, doubling and chain: messages of known sizes in a fixed order, with several of
-// them in flight, so that the next ones are on their way while a rank works on one.
+// The loop of ring, doubling and chain. It sends and receives messages of known sizes in a fixed
+// order and keeps several of them in flight, so that the next ones travel while a rank computes.
 #pragma once
 
 #include "collective/butterfly.h"
@@ -15,28 +15,30 @@ struct Hop {
   MutBytes in;  // the memory that the received data replaces, or is combined with
 };
 
-// Message i of one rank meets message i of its peers: all ranks number them alike.
+// The messages of a rank. All ranks use the same numbering: message i of one rank is exchanged with
+// message i of its peers.
 class Schedule {
  public:
   virtual ~Schedule() = default;
   virtual Hop hop(std::size_t message) const = 0;
 
   std::size_t messages = 0;
-  // Send i needs message i - depends to have been taken in. 0: a message is sent on as it came.
+  // Send i may start only after message i - depends was received and combined. 0: a received
+  // message is forwarded unchanged.
   std::size_t depends = 1;
-  // A message i that is stored replaces bytes that left with send i - overwrites, or none if it is
-  // as large as `messages`.
+  // A received message i that is stored replaces the bytes of send i - overwrites. If `overwrites`
+  // equals `messages`, it replaces no bytes of a send.
   std::size_t overwrites = 0;
-  std::size_t longest = 0;  // message that is combined, in bytes
-  Share completes;          // the messages whose combination is final; what is stored always is
+  std::size_t longest = 0;  // bytes of the longest message that is combined
+  Share completes;          // messages whose combination is final; stored messages always are
 };
 
-// Is called once for each piece of the result, while it is in the cache and others are on their
-// way.
+// Called once for each piece of the result, while the piece is in the cache and other messages are
+// in flight.
 class Finish {
  public:
   virtual ~Finish() = default;
-  // This rank has combined the piece. It may be changed before it is sent on.
+  // This rank has combined the piece; the callee may change it before it is forwarded.
   virtual void combined(MutBytes piece) = 0;
   // The piece has arrived from the rank that combined it.
   virtual void arrived(Bytes piece) = 0;

@@ -4,6 +4,7 @@
 
 #include "collective/quantized_two_hop.h"
 #include "collective/quantized_words.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::collective {
 
@@ -15,7 +16,7 @@ void QuantizedAllreduce::begin(std::size_t most_elements, int ranks, std::size_t
 }
 
 void QuantizedAllreduce::exchange(Transport& wire, PhaseTiming& timing, const Vectors& vectors) {
-  if (lattice_.is_zero()) {  // all ranks know, so nothing has to be sent
+  if (lattice_.is_zero()) {  // all ranks know this, so nothing is sent
     std::ranges::fill(vectors.mean, 0.0f);
     return;
   }
@@ -30,12 +31,12 @@ void QuantizedAllreduce::exchange(Transport& wire, PhaseTiming& timing, const Ve
     exchange_words(wire, timing, rounding, widths_, words_);
     return;
   }
-  counts_.two_hop_tiles = static_cast<double>(wire.represented_bytes(rounding.tiles()));
+  counts_.two_hop_tiles = static_cast<double>(transport::represented_bytes(wire, rounding.tiles()));
   QuantizedTwoHop data(wire, timing, rounding, widths_, sums_);
   two_hop_.run(wire, data.pieces(), data);
 }
 
-// Zeros, as the absent values are, fit into every scale.
+// Absent values are 0, and 0 can be represented in every scale.
 void QuantizedAllreduce::count_fine(std::size_t elements) {
   counts_.fine += static_cast<double>(lattice_.count_fine(elements) - absent_);
   counts_.elements += static_cast<double>(elements - absent_);

@@ -51,8 +51,8 @@ std::vector<double> true_mean(int ranks, std::size_t numel) {
 class QuantizedAllreduceGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(All, QuantizedAllreduceGroups, testing::ValuesIn(test::kGroupSizes));
 
-// Both ways to exchange, few elements and many.
-TEST_P(QuantizedAllreduceGroups, MakeTheMeanToWithinAStepOfTheLattice) {
+// The sizes cover both exchanges: words for few elements, two hops for many.
+TEST_P(QuantizedAllreduceGroups, ComputeTheMeanToWithinAStepOfTheLattice) {
   const int size = GetParam();
   const std::size_t many = size < 10 ? 300'000 : 20'000;
   for (const std::size_t numel : {std::size_t{0}, std::size_t{3}, std::size_t{1000}, many}) {

@@ -4,6 +4,7 @@
 
 #include "collective/cost.h"
 #include "kernel/bitpack.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::collective {
 namespace {
@@ -20,8 +21,8 @@ QuantizedTwoHop::QuantizedTwoHop(const Transport& wire, PhaseTiming& timing,
                                  std::vector<std::uint32_t>& sums)
     : timing_(timing), rounding_(rounding), widths_(widths), sums_(sums), rank_(wire.rank()) {
   const std::size_t most_tiles = share_of(rounding.tiles(), 0, rounding.ranks()).size();
-  pieces_ =
-      chunk_count(wire.represented_bytes(most_tiles * kernel::packed_bytes(widths.code_bits)));
+  pieces_ = chunk_count(
+      transport::represented_bytes(wire, most_tiles * kernel::packed_bytes(widths.code_bits)));
 }
 
 Share QuantizedTwoHop::tiles_of(int owner, std::size_t piece) const {

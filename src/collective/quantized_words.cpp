@@ -2,6 +2,7 @@
 
 #include "collective/cost.h"
 #include "thinwire/collective.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::collective {
 namespace {
@@ -12,8 +13,8 @@ std::size_t word_count(std::size_t elements, const CodeWidths& widths) {
   return (elements + codes_per_word(widths) - 1) / codes_per_word(widths);
 }
 
-// Calls visit(word, shift, codes[j]) for each element j of a tile: element i of the vector is at
-// bit i % n * sum_bits of word i / n, where n codes are in a word.
+// Calls visit(word, shift, codes[j]) for each element j of a tile. Element i of the vector is at
+// bit i % n * sum_bits of word i / n, where n is the number of codes in a word.
 template <class Visit>
 void for_each_code(std::size_t tile, std::size_t elements, const CodeWidths& widths,
                    std::span<std::uint64_t> words, std::span<std::uint32_t> codes, Visit visit) {
@@ -28,8 +29,8 @@ void for_each_code(std::size_t tile, std::size_t elements, const CodeWidths& wid
 
 }  // namespace
 
-// Two hops wait for two messages one after the other, and each of the P - 1 messages of a hop costs
-// an eighth of that in addition to its bytes.
+// Two hops take the latency of two messages one after the other. In addition to its bytes, each of
+// the P - 1 messages of a hop costs an eighth of a latency.
 bool words_are_cheaper(const Transport& wire, std::size_t elements, const CodeWidths& widths) {
   const int ranks = wire.size();
   const auto others = static_cast<std::uint64_t>(ranks) - 1;
@@ -37,9 +38,9 @@ bool words_are_cheaper(const Transport& wire, std::size_t elements, const CodeWi
   const std::uint64_t bytes =
       tile_count(elements) * kernel::kTile * bits / 8 * others / static_cast<std::uint64_t>(ranks);
   const std::uint64_t two_hops =
-      2 * (kLatency + others * kLatency / 8) + wire.represented_bytes(bytes);
+      2 * (kLatency + others * kLatency / 8) + transport::represented_bytes(wire, bytes);
   const std::size_t word_bytes = word_count(elements, widths) * sizeof(std::uint64_t);
-  return doubling_time(wire.represented_bytes(word_bytes), ranks) < two_hops;
+  return doubling_time(transport::represented_bytes(wire, word_bytes), ranks) < two_hops;
 }
 
 void exchange_words(Transport& wire, PhaseTiming& timing, const TileRounding& rounding,

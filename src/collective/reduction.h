@@ -1,4 +1,4 @@
-// An element type and an operation on it, with the type erased, so that each algorithm exists once.
+// An operation on elements of a type that is erased, so that each algorithm is compiled once.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +34,9 @@ struct And {
   static T apply(T lower, T higher) { return lower & higher; }
 };
 
-// Not inlined: of two NaNs one survives in a sum, and which one is up to how the compiler ordered
-// the operands in this copy of the loop. One copy without branches on addresses does it the same
-// way on all ranks.
+// This function is not inlined. The sum of two NaNs is one of them, and which one depends on how
+// the compiler orders the operands in each copy of the loop. With one copy, and no branch on
+// addresses, all ranks get the same bits.
 template <template <class> class Op, class T>
 [[gnu::noinline]] void combine(const std::byte* lower, const std::byte* higher, std::byte* out,
                                std::size_t n) {

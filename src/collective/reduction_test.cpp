@@ -13,10 +13,10 @@ namespace {
 const std::size_t kLengths[] = {0,  1,  2,  3,  4,  5,  7,   8,   9,   15,  16,
                                 17, 31, 32, 33, 63, 70, 255, 256, 257, 4097};
 
-// Two ranks compute the same sum, one with the other's data in its scratch memory as the lower
-// operand, one as the higher, at whatever alignment. Of two NaNs the payload of the lower must
-// survive.
-TEST(Reduction, SumHasTheSameBitsWhereverItsOperandsLie) {
+// Two ranks compute the same sum: on one of them the received data is the lower operand, on the
+// other the higher one, at any alignment. The sum of two NaNs must have the payload of the lower
+// one.
+TEST(Reduction, SumHasTheSameBitsForAnyPlacementOfItsOperands) {
   const Reduction sum = make_reduction<Sum, float>(0);
   for (const std::size_t n : kLengths) {
     const std::vector<float> lower = test::wild_floats(1, 0, n),

@@ -12,7 +12,7 @@
 namespace thinwire::collective {
 namespace {
 
-// A merge whose values grow by ten bytes each time, up to 5910.
+// A merge whose values grow by ten bytes with each combination, up to 5910 bytes.
 struct Longer {
   void encode(const Payload& value, Payload& out) {
     out.insert(out.end(), value.begin(), value.end());
@@ -53,7 +53,8 @@ TEST_P(EachCollective, WorksThroughAShapedNetwork) {
   });
 }
 
-// Rank 2 fails at one of its operations: it says why, and every other rank names it.
+// Rank 2 fails at one of its operations. Its error has the reason, and the error of every other
+// rank names rank 2.
 TEST_P(EachCollective, ARankThatFailsIsNamedByAllOthers) {
   for (const int at : {0, 1, 3, 6}) {
     transport::BackendOptions options;
@@ -78,9 +79,9 @@ TEST_P(EachCollective, ARankThatFailsIsNamedByAllOthers) {
   }
 }
 
-// A message that never comes is an error, in time, and not a hang. Only of a barrier it may take
-// until the end to show, since the next message looks like the last.
-TEST_P(EachCollective, AMessageThatIsLostIsAnError) {
+// A message that never arrives causes an error within the timeout, not a hang. In a barrier the
+// error may come only at the end, because all messages of a barrier are alike.
+TEST_P(EachCollective, ALostMessageIsAnError) {
   transport::BackendOptions options;
   options.size = 4;
   options.timeout = Seconds(0.3);
@@ -93,7 +94,7 @@ TEST_P(EachCollective, AMessageThatIsLostIsAnError) {
                                  GetParam().check(wire, 1000);
                                  barrier(wire);
                                }
-                             } catch (const Error&) {  // silence, or a message of the wrong size
+                             } catch (const Error&) {  // a timeout, or a message of the wrong size
                                ++failed;
                                throw;
                              }
@@ -120,7 +121,7 @@ void ends_in_an_error(int size, const Worker& worker) {
   EXPECT_GT(failed, 0);
 }
 
-TEST(Mismatch, DifferentCollectivesDoNotMeet) {
+TEST(Mismatch, DifferentCollectivesAreAnError) {
   const std::vector<void (*)(Transport&)> calls = {
       [](Transport& wire) {
         std::vector<std::uint32_t> data(4);
@@ -181,7 +182,7 @@ TEST(Mismatch, DifferentSizesAreAnError) {
   });
 }
 
-// One call each of every collective, with memory that was there before.
+// Calls every collective once, with memory that was allocated before.
 struct Calls {
   explicit Calls(int size)
       : floats(size < 10 ? 100'000 : 2000),

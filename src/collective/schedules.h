@@ -3,6 +3,7 @@
 
 #include "collective/cost.h"
 #include "collective/pipeline.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::collective {
 
@@ -26,7 +27,8 @@ class RingSchedule final : public Schedule {
       : data_(data),
         rank_(wire.rank()),
         size_(wire.size()),
-        chunks_(chunk_count(wire.represented_bytes(largest_share() * data.element_bytes))) {
+        chunks_(
+            chunk_count(transport::represented_bytes(wire, largest_share() * data.element_bytes))) {
     const std::size_t half = static_cast<std::size_t>(size_ - 1) * chunks_;
     messages = part == Part::allreduce ? 2 * half : half;
     depends = chunks_;
@@ -64,7 +66,7 @@ class DoublingSchedule final : public Schedule {
   DoublingSchedule(Elements data, const Transport& wire)
       : data_(data),
         butterfly_(wire.rank(), wire.size()),
-        chunks_(chunk_count(wire.represented_bytes(data.bytes.size()))) {
+        chunks_(chunk_count(transport::represented_bytes(wire, data.bytes.size()))) {
     const auto rounds = static_cast<std::size_t>(butterfly_.rounds());
     messages = rounds * chunks_;
     depends = chunks_;

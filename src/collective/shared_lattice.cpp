@@ -58,7 +58,8 @@ float SharedLattice::norm(std::size_t tile) const {
   return std::bit_cast<float>(norms_[bucket]);
 }
 
-// A norm so small that its inverse is infinite makes the bucket 0, as a norm of 0 does.
+// If a norm is so small that its inverse is infinite, the bucket is treated as 0, as with a norm of
+// 0.
 kernel::Lattice SharedLattice::lattice(std::size_t tile) const {
   kernel::Lattice out;
   out.levels = quantization_.levels(0);
@@ -76,7 +77,7 @@ std::array<float, kernel::kMostScales> SharedLattice::steps(std::size_t tile, do
   for (std::size_t k = 0; k < quantization_.bits.size(); ++k) {
     const double codes = quantization_.levels(k) * ranks;
     out[k] = static_cast<float>(static_cast<double>(norm(tile)) / codes);
-    // Rounded up, the largest code of the largest norm would be infinite.
+    // If the step was rounded up, the largest code times the step could be infinite.
     if (!std::isfinite(out[k] * static_cast<float>(codes))) out[k] = std::nextafter(out[k], 0.0f);
   }
   return out;

@@ -16,7 +16,7 @@ class SharedLattice {
  public:
   explicit SharedLattice(Quantization quantization) : quantization_(std::move(quantization)) {}
 
-  // Sets memory aside for vectors of up to so many elements.
+  // Allocates memory for vectors of up to `most_elements` elements.
   void reserve(std::size_t most_elements);
 
   // Called by all ranks together: finds the largest magnitude of each bucket over all ranks.

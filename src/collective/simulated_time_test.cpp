@@ -1,5 +1,5 @@
-// The documented cost of collectives, against the simulator: virtual time, so exact times may be
-// asserted.
+// Compares the documented cost of collectives with the simulator. Time is virtual, so exact times
+// may be asserted.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -18,7 +18,7 @@ bool simulator_is_built() {
                              [](const TransportBackend& engine) { return engine.name == "sim"; });
 }
 
-// Of the slowest rank, and the bytes that all of them send.
+// The time of the slowest rank, and the bytes that all ranks send.
 struct Cost {
   Seconds time{0};
   std::uint64_t bytes = 0;
@@ -55,8 +55,9 @@ TEST(SimulatedTime, OfARingIsWithinFivePercentOfTheAlphaBetaFormula) {
   }
 }
 
-// What `plan` builds on: short and long payloads, on both sides of every choice of a way.
-RC_GTEST_PROP(SimulatedTime, OfAPartThatStandsForTheWholeIsThatOfTheWhole, ()) {
+// `plan` relies on this property: a payload that represents a larger one takes the same time, for
+// sizes on both sides of every choice of an algorithm.
+RC_GTEST_PROP(SimulatedTime, OfAScaledPayloadIsThatOfTheWholePayload, ()) {
   if (!simulator_is_built()) return;
   const int size = *rc::gen::inRange(2, 18);
   const auto weight = *rc::gen::element<std::size_t>(2, 8, 64);
@@ -72,7 +73,7 @@ RC_GTEST_PROP(SimulatedTime, OfAPartThatStandsForTheWholeIsThatOfTheWhole, ()) {
     const Cost whole = simulate(size, 1, exchange(floats * weight));
     const Cost part = simulate(size, static_cast<double>(weight), exchange(floats));
     RC_ASSERT(part.bytes * weight == whole.bytes);
-    // Shares and chunks of few floats are less even.
+    // Shares and chunks of few floats are less equal in size.
     RC_ASSERT(std::abs(part.time / whole.time - 1) < 0.03);
   }
 }

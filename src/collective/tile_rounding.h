@@ -7,7 +7,7 @@
 namespace thinwire::collective {
 
 enum class Rounding {
-  dithered,  // right on average; the values stay as they are
+  dithered,  // right on average; the values are not changed
   nearest,   // the values become their rounding errors, for a later step
 };
 

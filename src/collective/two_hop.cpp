@@ -10,9 +10,9 @@ Tag wide_tag() { return tag_of(Stream::two_hop, 1); }
 
 }  // namespace
 
-// While piece p is on its way, p + 1 is encoded; its sums return while p - 1 is decoded. There is
-// no deadlock: all receives are posted first, and a rank waits for piece p only after it has sent
-// it.
+// While piece p is in flight, piece p + 1 is encoded; while the sums of p return, p - 1 is decoded.
+// There is no deadlock: all receives are posted first, and a rank waits for piece p only after it
+// has sent its own part of it.
 void TwoHopExchange::run(Transport& wire, std::size_t pieces, TwoHop& data) {
   wire_ = &wire;
   data_ = &data;

@@ -10,9 +10,9 @@
 
 namespace thinwire::collective {
 
-// The data of one rank. Shares are cut into pieces, so that one piece is on its way while a rank
-// works on another. All ranks must return the same sizes. run() calls the methods on its own
-// thread.
+// The data of one rank. Shares are cut into pieces, so that one piece is in flight while a rank
+// computes another. All ranks must return the same sizes. The methods are called on the thread that
+// calls run().
 class TwoHop {
  public:
   virtual ~TwoHop() = default;
@@ -28,7 +28,7 @@ class TwoHop {
   virtual void begin_sum(std::size_t piece) = 0;
   virtual void add(std::size_t piece, Bytes narrow) = 0;
   virtual void end_sum(std::size_t piece, MutBytes wide) = 0;
-  // Takes the sums of a piece of any share. give() or begin_sum() was called for it before.
+  // Receives the sums of a piece of any share. give() or begin_sum() was called for it before.
   virtual void take(int owner, std::size_t piece, Bytes wide) = 0;
 };
 

@@ -2,7 +2,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bitpack.cpp"
-#include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
+#include <hwy/foreach_target.h>  // compiles the code below once for each CPU target
 //
 #include <hwy/highway.h>
 
@@ -20,7 +20,7 @@ void pack(const std::uint32_t* codes, unsigned width, std::uint32_t* words) {
   for (std::size_t column = 0; column < kColumns; column += hn::Lanes(kWords)) {
     std::uint32_t* out = words + column;
     auto filling = hn::Zero(kWords);
-    unsigned filled = 0;  // bits of it
+    unsigned filled = 0;  // how many of its bits are in use
     for (std::size_t row = 0; row < kRows; ++row) {
       const auto code = hn::LoadU(kWords, codes + row * kColumns + column);
       filling = hn::Or(filling, hn::ShiftLeftSame(code, static_cast<int>(filled)));
@@ -29,7 +29,7 @@ void pack(const std::uint32_t* codes, unsigned width, std::uint32_t* words) {
       hn::StoreU(filling, kWords, out);
       out += kColumns;
       filled -= 32;
-      // A shift by the width or more leaves nothing, also where a CPU shifts modulo 32.
+      // A shift by 32 must give 0, but some CPUs shift modulo 32.
       filling = filled == 0 ? hn::Zero(kWords)
                             : hn::ShiftRightSame(code, static_cast<int>(width - filled));
     }

@@ -1,5 +1,5 @@
-// Codes of a few bits, packed without gaps. In vector code; kernel/quantize_reference.h specifies
-// the bits.
+// Packs codes of a few bits without gaps, in SIMD code. kernel/quantize_reference.h specifies the
+// bits.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ inline constexpr unsigned kWidestCode = 24;  // bits; sums of codes stay exact i
 constexpr std::size_t packed_words(unsigned width) { return kTile / 32 * width; }
 constexpr std::size_t packed_bytes(unsigned width) { return packed_words(width) * 4; }
 
-// kTile codes below 2^width, 1 <= width <= kWidestCode.
+// Pack and unpack kTile codes, each below 2^width, 1 <= width <= kWidestCode.
 void pack(const std::uint32_t* codes, unsigned width, std::uint32_t* words);
 void unpack(const std::uint32_t* words, unsigned width, std::uint32_t* codes);
-// codes_i += what unpack gives.
+// Adds the codes that unpack() would return to `codes`.
 void unpack_add(const std::uint32_t* words, unsigned width, std::uint32_t* codes);
 
 }  // namespace thinwire::kernel

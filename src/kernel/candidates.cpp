@@ -8,7 +8,7 @@ namespace thinwire::kernel {
 
 void keep_largest(Found& found, Cutoff& cutoff) noexcept {
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < found.size; ++i) {  // without branches: nothing predicts who stays
+  for (std::size_t i = 0; i < found.size; ++i) {  // without branches: they would not be predictable
     const std::uint32_t index = found.indices[i];
     const float value = found.values[i];
     const std::uint32_t bits = magnitude(value);
@@ -30,7 +30,8 @@ void Candidates::reserve(std::size_t n) {
 }
 
 void Candidates::start(std::size_t k, std::uint32_t threshold) noexcept {
-  // Eight times k: a cut then costs little for each entry that it drops.
+  // The list is cut at eight times k entries, so that a cut costs little for each entry that it
+  // drops.
   limit_ = std::min(std::max(8 * k, kBlock), capacity_ - kBlock);
   found_ = scratch();
   k_ = k;
@@ -42,7 +43,7 @@ void Candidates::make_room() noexcept {
   if (found_.size <= limit_) return;
   const std::size_t before = found_.size;
   Cutoff cutoff = find_cutoff({found_.values, found_.size}, k_);
-  threshold_ = cutoff.magnitude + 1;  // of equal ones the first k are here
+  threshold_ = cutoff.magnitude + 1;  // of equal entries, the first are already in the list
   keep_largest(found_, cutoff);
   dropped_ += before - found_.size;
 }

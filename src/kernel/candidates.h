@@ -1,4 +1,4 @@
-// The entries that may be among the k largest, while a vector streams by.
+// Collects the entries that may be among the k largest, during a single pass over a vector.
 #pragma once
 
 #include <memory>
@@ -8,25 +8,26 @@
 
 namespace thinwire::kernel {
 
-// Moves those entries to the front that are within the cutoff; its ties are used up on the way, so
-// that the next piece of the same vector can follow.
+// Keeps the entries that are within the cutoff and drops the others. It decrements cutoff.ties for
+// each tie that it keeps, so that the caller can continue with the next part of the same vector.
 void keep_largest(Found& found, Cutoff& cutoff) noexcept;
 
-// A list of bounded length. Once it is too long it is cut to its k largest entries, and from then
-// on only larger ones are let in: those that are dropped are smaller than k others, or equal and
-// later.
+// A list of bounded length. When it is too long, it is cut to its k largest entries, and from then
+// on only larger entries are accepted. An entry that is dropped is smaller than k others, or equal
+// to one of them and later.
 class Candidates {
  public:
-  // Elements that may be added between two calls of make_room.
+  // How many elements may be added between two calls of make_room().
   static constexpr std::size_t kBlock = 4096;
   // Above this share of n the list would be as long as the vector.
   static constexpr double kMostDensity = 0.03;
 
-  // Memory for selections from up to n elements: n bytes, allocated once for the largest n.
+  // Allocates memory for selections from up to n elements: n bytes. A smaller n later allocates
+  // nothing.
   void reserve(std::size_t n);
 
-  // Begins with an empty list: the k largest of those of at least the magnitude `threshold`.
-  // k <= kMostDensity n.
+  // Starts a selection with an empty list: of the k largest entries that have at least the
+  // magnitude `threshold`. Requires k <= kMostDensity n.
   void start(std::size_t k, std::uint32_t threshold) noexcept;
   void make_room() noexcept;
   std::uint32_t threshold() const noexcept { return threshold_; }
@@ -35,7 +36,8 @@ class Candidates {
   std::size_t size() const noexcept { return found_.size; }
   std::size_t passed() const noexcept { return found_.size + dropped_; }
 
-  // The list's memory, for kBlock entries, or for n / 32 values, while no selection is under way.
+  // Returns the memory of the list, which callers may use between selections: for kBlock entries,
+  // or for n / 32 values.
   Found scratch() noexcept { return {indices_.get(), values_.get(), 0}; }
 
  private:

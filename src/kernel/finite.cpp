@@ -6,8 +6,8 @@
 namespace thinwire::kernel {
 
 bool all_finite(Floats values) {
-  // The exponent of infinities and NaN is all ones. A block at a time, so that the inner loop has
-  // no exit and becomes vector code.
+  // The exponent bits of infinities and NaN are all ones. Values are tested in blocks, so that the
+  // inner loop has no exit and the compiler vectorizes it.
   constexpr std::uint32_t kExponent = 0x7f800000;
   constexpr std::size_t kBlock = 4096;
   for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {

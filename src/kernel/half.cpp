@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "half.cpp"
-#include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
+#include <hwy/foreach_target.h>  // compiles the code below once for each CPU target
 //
 #include <hwy/highway.h>
 

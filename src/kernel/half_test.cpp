@@ -18,7 +18,7 @@ using reference::to_bf16;
 using reference::to_float;
 using reference::to_fp16;
 
-// Floats of every kind: all exponents, ties, subnormals, infinities, NaN.
+// Returns floats of every kind: all exponents, ties, subnormals, infinities, NaN.
 std::vector<float> floats(std::size_t count) {
   std::vector<float> out;
   for (std::uint64_t i = 0; out.size() < count; ++i) {
@@ -32,7 +32,7 @@ std::vector<float> floats(std::size_t count) {
   return out;
 }
 
-TEST(Half, EveryPatternSurvivesTheWayThere) {
+TEST(Half, EveryBitPatternSurvivesARoundTrip) {
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const Fp16 half{static_cast<std::uint16_t>(bits)};
     const Bf16 brain{static_cast<std::uint16_t>(bits)};
@@ -115,7 +115,7 @@ TYPED_TEST(HalfKernel, DecodesEveryPatternOnEveryTarget) {
   });
 }
 
-// Every number of the format, the midpoint to its neighbour, and the floats next to both.
+// Tests every number of the format, the midpoint to its neighbour, and the floats next to both.
 TYPED_TEST(HalfKernel, RoundsAtEveryBoundaryOnEveryTarget) {
   std::vector<float> in;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {

@@ -1,4 +1,4 @@
-// The order of entries: by the bits of |x|, equal ones by index.
+// The order of entries in selections: by the bits of |x|; equal entries by index.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@ namespace thinwire::kernel {
 
 inline constexpr std::uint32_t kMagnitudeMask = 0x7fffffff;
 
-// The bits of |x|. As integers they are in the order of |x|, with NaN above infinity.
+// Returns the bits of |x|. As integers they are ordered as |x| is, with NaN above infinity.
 inline std::uint32_t magnitude(float x) noexcept {
   return std::bit_cast<std::uint32_t>(x) & kMagnitudeMask;
 }

@@ -8,7 +8,8 @@
 namespace thinwire::kernel {
 namespace {
 
-// As many sums side by side: a single one would wait for itself at every element.
+// How many independent partial sums a dot product has: with one, each addition would wait for the
+// one before.
 constexpr std::size_t kSums = 8;
 
 template <class A, class B>
@@ -28,7 +29,7 @@ double dot(std::span<const A> a, std::span<const B> b) {
   return total;
 }
 
-// Uniform in [-1, 1).
+// Fills `out` with numbers that are uniform in [-1, 1).
 template <class Float>
 void draw(const Draw& from, std::span<Float> out) {
   for (std::size_t i = 0; i < out.size(); i += 4) {
@@ -42,12 +43,12 @@ void draw(const Draw& from, std::span<Float> out) {
 
 using Doubles = std::span<const double>;
 
-// Takes out of `vector` what the `basis` spans, and makes its norm 1. False if no more is left of
-// it than rounding leaves.
+// Subtracts the projection of `vector` on the span of `basis` and scales it to norm 1
+// (Gram-Schmidt). Returns false if what remains is no more than rounding errors.
 bool extend(Doubles basis, std::span<double> vector) {
-  constexpr double kRounding = 0x1.0p-20;  // sixteen times that of a float
+  constexpr double kRounding = 0x1.0p-20;  // sixteen times the rounding error of a float
   const double before = std::sqrt(dot(Doubles(vector), Doubles(vector)));
-  for (int pass = 0; pass < 2; ++pass) {  // what rounding leaves of the first, the second takes
+  for (int pass = 0; pass < 2; ++pass) {  // the second removes the rounding errors of the first
     for (std::size_t at = 0; at < basis.size(); at += vector.size()) {
       const Doubles other = basis.subspan(at, vector.size());
       const double along = dot(Doubles(vector), other);
@@ -74,7 +75,8 @@ std::size_t orthonormalize(MutFloats vectors, std::size_t length, const Draw& sp
     if (extend(all.first(at), vector)) continue;
     ++replaced;
     draw({spare.seed, spare.step, spare.element + at}, vector);
-    // No draw of more numbers than there are vectors fails; a 0 would do no harm either.
+    // A random vector is practically never in the span of fewer vectors than it has elements. If it
+    // is, a vector of zeros does no harm.
     if (!extend(all.first(at), vector)) std::fill(vector.begin(), vector.end(), 0.0);
   }
   for (std::size_t i = 0; i < all.size(); ++i) vectors[i] = static_cast<float>(all[i]);

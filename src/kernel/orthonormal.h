@@ -1,5 +1,5 @@
-// Orthonormal vectors for PowerSGD. Every rank makes them for itself from the same floats, so they
-// are made in doubles, in one order of operations, without vector code of any CPU.
+// Orthonormal vectors for PowerSGD. Every rank computes them by itself from the same floats and
+// must get the same bits, so the code uses doubles, a fixed order of operations and no SIMD.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace thinwire::kernel {
 
-// Which random numbers to take, from element `element` on; the same on every rank.
+// Says which random numbers to use, from `element` on. It must be the same on every rank.
 struct Draw {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
@@ -18,16 +18,16 @@ struct Draw {
 
 double squared_norm(Floats values);
 
-// `vectors` holds vectors of `length` elements, one after the other, of which there are fewer than
-// `length`. They become orthonormal and span what they did, up to rounding. One that is 0, or
-// nothing but the rounding errors of the ones before it, is replaced by a random one: the number of
-// these is returned. Vector i draws from element `spare.element` + i * length on. `scratch` has
-// room for all.
+// Makes vectors orthonormal without changing their span, up to rounding. `vectors` holds fewer than
+// `length` vectors of `length` elements, one after the other. A vector that is 0, or that is
+// linearly dependent on earlier ones up to rounding, is replaced by a random one; the function
+// returns how many were replaced. Vector i uses the random numbers from `spare.element` + i *
+// length on. `scratch` must be as long as `vectors`.
 std::size_t orthonormalize(MutFloats vectors, std::size_t length, const Draw& spare,
                            std::span<double> scratch);
 
-// Multiplies each vector by a power of two that brings its norm near 1, so that no product with it
-// leaves the range of floats. One that is 0 or not finite is drawn anew.
+// Multiplies each vector by the power of two that brings its norm near 1, so that products with it
+// stay in the range of floats. A vector that is 0 or not finite is replaced by a random one.
 void rescale(MutFloats vectors, std::size_t length, const Draw& spare);
 
 }  // namespace thinwire::kernel

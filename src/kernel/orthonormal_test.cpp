@@ -30,8 +30,8 @@ double dot(const std::vector<float>& vectors, std::size_t length, std::size_t a,
   return sum;
 }
 
-// Rounding to floats moves an element by 2^-24 of it at most, so a product of two unit vectors by
-// 2^-23; a little more for the doubles before.
+// Rounding to floats changes an element by at most 2^-24 of its value, and so the product of two
+// unit vectors by 2^-23. The bound leaves a little more for the rounding of doubles.
 void expect_orthonormal(const std::vector<float>& vectors, std::size_t length) {
   const std::size_t count = vectors.size() / length;
   for (std::size_t a = 0; a < count; ++a) {
@@ -54,7 +54,7 @@ TEST(Orthonormal, VectorsOfAnyLengthAndScale) {
         const auto before = vectors;
         EXPECT_EQ(orthonormalized(vectors, length), 0u);
         expect_orthonormal(vectors, length);
-        // The first keeps its direction.
+        // The first vector keeps its direction.
         const double norm = std::sqrt(squared_norm(Floats(before).first(length)));
         for (std::size_t i = 0; i < length; ++i) {
           ASSERT_NEAR(vectors[i], static_cast<double>(before[i]) / norm, 1e-7);
@@ -81,7 +81,7 @@ TEST(Orthonormal, NearlyParallelVectors) {
   expect_orthonormal(vectors, length);
 }
 
-TEST(Orthonormal, WhatVanishesIsReplacedByOthers) {
+TEST(Orthonormal, DependentVectorsAreReplaced) {
   const std::size_t length = 40;
   auto vectors = random_vectors(length, 5);
   for (std::size_t i = 0; i < length; ++i) {
@@ -100,7 +100,7 @@ TEST(Orthonormal, WhatVanishesIsReplacedByOthers) {
   EXPECT_EQ(again, zeros);
 }
 
-// Ranks on different CPUs must agree without a word.
+// Ranks on different CPUs must get the same bits, because they do not exchange them.
 TEST(Orthonormal, BitsAreTheSameEverywhere) {
   auto vectors = random_vectors(101, 4);
   std::fill_n(vectors.begin() + 202, 101, 0.0f);
@@ -128,7 +128,7 @@ TEST(Orthonormal, RescalingIsByPowersOfTwo) {
   }
 }
 
-TEST(Orthonormal, RescalingRedrawsWhatIsOfNoUse) {
+TEST(Orthonormal, RescalingReplacesZeroAndNonFiniteVectors) {
   const std::size_t length = 50;
   for (const float useless :
        {0.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {

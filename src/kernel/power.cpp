@@ -4,22 +4,24 @@
 
 #include "kernel/power_reference.h"
 
-#ifndef THINWIRE_KERNEL_POWER_TILES  // once, not for each kind of CPU
+#ifndef THINWIRE_KERNEL_POWER_TILES  // once, not for each CPU target
 #define THINWIRE_KERNEL_POWER_TILES
 namespace thinwire::kernel {
 
 using reference::kPartialSums;
 
-// Rows that share what is loaded of Q, which then is read from cache a fourth as often.
+// How many rows are processed together. They share each load of Q, so that Q is read from the cache
+// a quarter as often.
 constexpr std::size_t kRowsAtOnce = 4;
-// So many columns of these rows stay in the first-level cache while all vectors of Q pass by.
+// How many columns of these rows stay in the first-level cache while all vectors of Q are used.
 constexpr std::size_t kTileColumns = 1024;
-// And so much of Q while all rows pass by.
+// How many floats of Q stay there while all rows are processed.
 constexpr std::size_t kPackedFloats = 4096;
 
-// The partial sums of some rows with all vectors of Q.
+// The partial sums of kRowsAtOnce rows with all vectors of Q.
 using RowSums = float[kRowsAtOnce][kMostRank][kPartialSums];
-// What P has for some rows, copied: a store to other floats could change the original.
+// The elements of P for kRowsAtOnce rows. They are copied, because the compiler must assume that a
+// store to other floats changes the original.
 using RowWeights = float[kMostRank][kRowsAtOnce];
 
 }  // namespace thinwire::kernel
@@ -27,7 +29,7 @@ using RowWeights = float[kMostRank][kRowsAtOnce];
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "power.cpp"
-#include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
+#include <hwy/foreach_target.h>  // compiles the code below once for each CPU target
 //
 #include <hwy/highway.h>
 
@@ -36,14 +38,14 @@ namespace thinwire::kernel::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A dot product has 8 partial sums on every CPU: one register, or several narrow ones.
+// A dot product has 8 partial sums on every CPU: in one register, or in several narrow ones.
 using FloatTag = hn::CappedTag<float, kPartialSums>;
 using FloatVector = hn::Vec<FloatTag>;
 constexpr FloatTag kFloats;
 constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
 constexpr std::size_t kParts = kPartialSums / kLanes;
 
-// Adds the errors of `count` elements.
+// Adds `count` elements of the error to the gradient.
 HWY_INLINE void add(const float* error, float* gradient, std::size_t count) {
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -133,7 +135,7 @@ void project(const LowRankShape& shape, Floats error, MutFloats gradient, Floats
 template <std::size_t kRows>
 HWY_INLINE void add_rows(const float* rows, std::size_t stride, const float* p, std::size_t count,
                          float* q) {
-  float weights[kRows];  // a copy, which no store to q can change
+  float weights[kRows];  // a copy: a store to q cannot change it
   std::copy_n(p, kRows, weights);
   std::size_t j = 0;
   for (; j + kLanes <= count; j += kLanes) {
@@ -149,7 +151,7 @@ HWY_INLINE void add_rows(const float* rows, std::size_t stride, const float* p, 
   }
 }
 
-// And to all of its vectors.
+// Adds `count` columns of kRows rows to all vectors of Q.
 template <std::size_t kRows>
 HWY_INLINE void project_rows_back(const LowRankShape& shape, const float* rows, const float* p,
                                   std::size_t count, float* q) {
@@ -175,8 +177,8 @@ void project_back(const LowRankShape& shape, Floats matrix, Floats p, MutFloats 
   }
 }
 
-// The columns of `own` and `mean` from `begin` on that a tile holds, in the order in which they are
-// used: where they lie, equal columns of all vectors may compete for one place in the cache.
+// Copies the columns of `own` and `mean` that belong to the tile at `begin`, in the order in which
+// they are used. In the original, equal columns of several vectors may map to one cache set.
 HWY_INLINE void pack(const LowRankShape& shape, Floats own, Floats mean, std::size_t begin,
                      std::size_t vectors, float* packed) {
   for (std::size_t v = 0; v < vectors; ++v) {
@@ -189,7 +191,8 @@ HWY_INLINE void pack(const LowRankShape& shape, Floats own, Floats mean, std::si
   }
 }
 
-// Replaces one vector in each of kRows rows; `packed` has what all vectors of Q hold there.
+// Replaces one SIMD vector of elements in each of kRows rows; `packed` holds the elements of all
+// vectors of Q for these columns.
 template <std::size_t kRows>
 HWY_INLINE void reconstruct_at(const LowRankShape& shape, const RowWeights& weights,
                                const float* packed, float* matrix, float* error) {
@@ -204,7 +207,8 @@ HWY_INLINE void reconstruct_at(const LowRankShape& shape, const RowWeights& weig
       applied[row] = hn::Add(applied[row], hn::Mul(weight, mean));
     }
   }
-  // All loads first: rows may lie a multiple of 4 KiB apart, and a load then waits for a store.
+  // All loads come first: rows may lie a multiple of 4 KiB apart, and then a load would wait for an
+  // earlier store (4K aliasing).
   for (std::size_t row = 0; row < kRows; ++row) {
     sent[row] = hn::Sub(hn::LoadU(kFloats, matrix + row * shape.columns), sent[row]);
   }

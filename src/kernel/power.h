@@ -1,5 +1,5 @@
-// The passes over memory that PowerSGD is made of, in vector code for whatever CPU this is. Bit for
-// bit the same on all of them, and the same as kernel/power_reference.h.
+// The passes over memory that PowerSGD consists of, in SIMD code for the CPU that runs it. The
+// results have the same bits on every CPU as those of kernel/power_reference.h.
 #pragma once
 
 #include "thinwire/types.h"
@@ -8,8 +8,8 @@ namespace thinwire::kernel {
 
 inline constexpr std::size_t kMostRank = 32;
 
-// A matrix M, row after row, and its factors: P has `rank` vectors of `rows` elements, Q as many of
-// `columns`, one after the other. The rank is at most kMostRank.
+// The sizes of a row-major matrix M and of its factors: P has `rank` vectors of `rows` elements, Q
+// has `rank` vectors of `columns` elements, one after the other. The rank is at most kMostRank.
 struct LowRankShape {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -20,13 +20,13 @@ struct LowRankShape {
   std::size_t q_numel() const noexcept { return rank * columns; }
 };
 
-// gradient += error, which makes it M; P = M Q.
+// Computes M = gradient + error in place of the gradient, and P = M Q.
 void project(const LowRankShape& shape, Floats error, MutFloats gradient, Floats q, MutFloats p);
 
-// Q = M^T P.
+// Computes Q = M^T P.
 void project_back(const LowRankShape& shape, Floats matrix, Floats p, MutFloats q);
 
-// error = M - P own^T; M becomes P mean^T.
+// Sets error to M - P own^T and M to P mean^T.
 void reconstruct(const LowRankShape& shape, Floats p, Floats own, Floats mean, MutFloats matrix,
                  MutFloats error);
 

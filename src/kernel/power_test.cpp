@@ -1,5 +1,5 @@
-// The passes of PowerSGD against their reference, bit for bit, on every kind of CPU that this one
-// can pass for.
+// Compares the passes of PowerSGD with their reference, bit for bit, on every CPU target that this
+// machine supports.
 #include "kernel/power.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   return out;
 }
 
-// What the passes read and write.
+// The memory that the passes read and write.
 struct Memory {
   Memory(const LowRankShape& shape, Kind kind, std::uint64_t stream)
       : gradient(floats(kind, shape.numel(), stream)),
@@ -71,7 +71,8 @@ void expect_same(const Memory& ours, const Memory& reference) {
 void expect_reference(const LowRankShape& shape, Kind kind, std::uint64_t stream) {
   SCOPED_TRACE(testing::Message() << shape.rows << " x " << shape.columns << ", rank " << shape.rank
                                   << ", kind " << static_cast<int>(kind));
-  // Each pass from fresh memory: products of products would leave the range of floats.
+  // Each pass starts from fresh memory, because products of products would leave the range of
+  // floats.
   const Memory start(shape, kind, stream);
   Memory projected = start, back = start, rebuilt = start;
   reference::project(shape, projected.error, projected.gradient, projected.q, projected.p);
@@ -91,7 +92,7 @@ void expect_reference(const LowRankShape& shape, Kind kind, std::uint64_t stream
   });
 }
 
-TEST(PowerPasses, EqualTheReferenceWhateverTheShape) {
+TEST(PowerPasses, EqualTheReferenceForAllShapes) {
   for (const std::size_t rows : {1u, 4u, 7u}) {
     for (const std::size_t columns :
          {1u, 3u, 4u, 7u, 8u, 9u, 31u, 32u, 1023u, 1024u, 1029u, 2100u}) {
@@ -111,7 +112,7 @@ RC_GTEST_PROP(PowerPassesProperty, EqualTheReference, ()) {
   RC_ASSERT(!testing::Test::HasFailure());
 }
 
-// The reference is what it says: products of matrices.
+// Compares the reference with plain products of matrices.
 TEST(PowerPasses, AreProductsOfMatrices) {
   const LowRankShape shape{23, 77, 3};
   const Memory start(shape, Kind::uniform, 1);
@@ -155,8 +156,8 @@ TEST(PowerPasses, AreProductsOfMatrices) {
   }
 }
 
-// Whatever Q is: 0 times infinity is no number either.
-TEST(PowerPasses, CarryWhatIsNotFiniteIntoP) {
+// This holds even if Q is 0, because 0 times infinity is NaN.
+TEST(PowerPasses, MakePNonFiniteIfTheMatrixIs) {
   const LowRankShape shape{6, 50, 2};
   for (const float bad :
        {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),

@@ -8,7 +8,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "quantize.cpp"
-#include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
+#include <hwy/foreach_target.h>  // compiles the code below once for each CPU target
 //
 #include <hwy/highway.h>
 
@@ -26,7 +26,8 @@ using reference::quantize;
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Vectors of eight, or less on small CPUs: which random bits belong to an element depends on it.
+// Vectors have eight lanes, or fewer on small CPUs. The random bits of an element depend on this
+// width.
 constexpr std::size_t kWidth = 8;
 using WordTag = hn::CappedTag<std::uint32_t, kWidth>;
 using FloatTag = hn::RebindToFloat<WordTag>;
@@ -69,8 +70,8 @@ HWY_INLINE void turn(Block& block, Key key) {
   block.w3 = first.low;
 }
 
-// The blocks from number `first` on, a multiple of eight plus a multiple of the lanes, as
-// thinwire::philox counts them.
+// Returns the blocks with the numbers first, first + 1, ... as base::philox counts them. `first` is
+// a multiple of the number of lanes.
 HWY_INLINE Block philox_at(const Dither& dither, std::uint64_t first) {
   const auto purpose = static_cast<std::uint32_t>(base::Purpose::rounding) << 16;
   Block block = {
@@ -91,14 +92,14 @@ HWY_INLINE Block philox_at(const Dither& dither, std::uint64_t first) {
 
 // --- Scales.
 
-// The lanes whose bit is set, of elements i, i + 1, ... of a tile.
+// Returns a mask of the lanes whose bit is set; the lanes are elements i, i + 1, ... of a tile.
 HWY_INLINE hn::Mask<FloatTag> lanes_that_fit(const std::uint64_t* plane, std::size_t i) {
   const auto bits = static_cast<std::uint32_t>(plane[i / 64] >> i % 64);
   const Words lane_bit = hn::Shl(hn::Set(kWords, 1), hn::Iota(kWords, 0));
   return hn::RebindMask(kFloats, hn::TestBit(hn::Set(kWords, bits), lane_bit));
 }
 
-// Of each element from i on, the entry of its scale.
+// Returns, for each element from i on, the table entry of its scale.
 template <bool kManyScales>
 HWY_INLINE FloatVector by_scale(const std::array<float, kMostScales>& entries, std::size_t scales,
                                 const std::uint64_t* fits, std::size_t i) {
@@ -114,7 +115,7 @@ HWY_INLINE FloatVector by_scale(const std::array<float, kMostScales>& entries, s
 
 // --- Rounding.
 
-struct Rounding {  // what is the same for a whole tile
+struct Rounding {  // values that all elements of a tile share
   const float* x;
   const Lattice& lattice;
   const std::uint64_t* fits;
@@ -127,7 +128,8 @@ HWY_INLINE void round_at(const Rounding& tile, std::size_t i, FloatVector u) {
       by_scale<kManyScales>(tile.lattice.inverse, tile.lattice.scales, tile.fits, i);
   const FloatVector scaled = hn::Mul(hn::LoadU(kFloats, tile.x + i), inverse);
   const auto top = hn::Set(kFloats, static_cast<float>(tile.lattice.levels));
-  // The sum of a large number and u would be rounded, and with it the chance to be rounded up.
+  // The fraction is taken first: the sum of a large number and u would itself be rounded, which
+  // changes the probability of rounding up.
   const FloatVector below = hn::Floor(scaled);
   const FloatVector up = hn::Floor(hn::Add(hn::Sub(scaled, below), u));
   const FloatVector rounded = hn::Min(hn::Max(hn::Add(below, up), hn::Neg(top)), top);
@@ -136,7 +138,7 @@ HWY_INLINE void round_at(const Rounding& tile, std::size_t i, FloatVector u) {
   hn::StoreU(hn::BitCast(kWords, code), kWords, tile.codes + i);
 }
 
-// u of the elements whose 16 random bits are the low half of a word; the high half is ignored.
+// Returns u for elements whose 16 random bits are the low half of a word; the high half is ignored.
 HWY_INLINE FloatVector threshold(Words bits, Words rotation) {
   const Words turned = hn::And(hn::Add(bits, rotation), hn::Set(kWords, 0xffff));
   const FloatVector value = hn::ConvertTo(kFloats, hn::BitCast(kSigned, turned));
@@ -190,8 +192,8 @@ std::uint32_t highest_magnitude(Floats values) {
   const std::size_t lanes = hn::Lanes(kSigned);
   const auto bits = reinterpret_cast<const std::int32_t*>(values.data());
   const auto mask = hn::Set(kSigned, 0x7fffffff);
-  // Magnitudes are below 2^31: as signed numbers they compare on every CPU. Four maxima, or each
-  // would wait for the last.
+  // Magnitudes are below 2^31, so they may be compared as signed numbers, which every CPU supports.
+  // Four independent maxima avoid that each step waits for the one before.
   auto m0 = hn::Zero(kSigned), m1 = m0, m2 = m0, m3 = m0;
   std::size_t i = 0;
   for (; i + 4 * lanes <= values.size(); i += 4 * lanes) {

@@ -10,7 +10,7 @@
 namespace thinwire::kernel::reference {
 namespace {
 
-// The finest scale in which all ranks can tell element i, counted from 0.
+// Returns the finest scale, counted from 0, in which all ranks can represent element i.
 std::size_t scale_of(std::size_t i, std::size_t scales, const std::uint64_t* fits) {
   std::size_t out = 0;
   for (std::size_t k = 1; k < scales; ++k) {
@@ -21,8 +21,8 @@ std::size_t scale_of(std::size_t i, std::size_t scales, const std::uint64_t* fit
 
 }  // namespace
 
-// 64 elements share eight blocks of four words of two halves: half h of word w of block b belongs
-// to element 32 h + 8 w + b, which is the order in which vectors of eight produce them.
+// 64 elements share eight blocks of four words of two halves. Half h of word w of block b belongs
+// to element 32 h + 8 w + b, the order in which vectors of eight lanes produce them.
 std::uint32_t threshold(const Dither& dither, std::uint64_t element) {
   if (dither.nearest) return 0x8000;
   const std::uint64_t place = element % 64;
@@ -55,7 +55,7 @@ void quantize(Floats tile, std::uint64_t number, const Lattice& lattice, const s
   for (std::size_t i = 0; i < kTile; ++i) {
     const float x = i < tile.size() ? tile[i] : 0;
     const std::uint32_t bits = threshold(dither, number * kTile + i);
-    // Centred, so that it is 1/2 on average; the nearest integer needs exactly 1/2.
+    // The random u is centred, so that it is 1/2 on average. Rounding to nearest needs exactly 1/2.
     const float u = (static_cast<float>(bits) + (dither.nearest ? 0.0f : 0.5f)) * 0x1.0p-16f;
     const float scaled = x * lattice.inverse[scale_of(i, lattice.scales, fits)];
     const float below = std::floor(scaled);
@@ -79,7 +79,7 @@ void pack(const std::uint32_t* codes, unsigned width, std::uint32_t* words) {
   std::fill_n(words, packed_words(width), 0);
   for (std::size_t i = 0; i < kTile; ++i) {
     for (unsigned bit = 0; bit < width; ++bit) {
-      const std::size_t at = i / 8 * width + bit;  // in the stream of column i % 8
+      const std::size_t at = i / 8 * width + bit;  // the position in the bits of column i % 8
       words[at / 32 * 8 + i % 8] |= (codes[i] >> bit & 1) << at % 32;
     }
   }

@@ -5,7 +5,7 @@
 
 namespace thinwire::kernel::reference {
 
-// u in units of 2^-16, before 1/2 is added, of one element.
+// Returns u of one element, in units of 2^-16, before 1/2 is added.
 std::uint32_t threshold(const Dither& dither, std::uint64_t element);
 
 std::uint32_t highest_magnitude(Floats values);

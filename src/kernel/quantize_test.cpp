@@ -1,5 +1,5 @@
-// Rounding, packing and back: against the reference, bit for bit, on every kind of CPU that this
-// one can pass for; and the statistics that make stochastic rounding worth its name.
+// Compares rounding and packing with the reference, bit for bit, on every CPU target that this
+// machine supports, and checks the mean and the variance of stochastic rounding.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -41,7 +41,7 @@ Lattice lattice_of(float norm, std::vector<unsigned> bits) {
 const std::vector<std::vector<unsigned>> kScales = {{1},  {2},    {4},        {8},
                                                     {12}, {2, 6}, {4, 8, 12}, {1, 3, 5, 7}};
 
-TEST(Quantize, IsItsReferenceOnEveryCpu) {
+TEST(Quantize, EqualsItsReferenceOnEveryTarget) {
   on_every_target([] {
     for (const auto& bits : kScales) {
       for (const std::size_t n : kLengths) {
@@ -76,7 +76,7 @@ TEST(Quantize, IsItsReferenceOnEveryCpu) {
   });
 }
 
-TEST(Quantize, PackingIsItsReferenceAtEveryWidth) {
+TEST(Quantize, PackingEqualsItsReferenceAtEveryWidth) {
   on_every_target([] {
     for (unsigned width = 1; width <= kWidestCode; ++width) {
       std::array<std::uint32_t, kTile> codes{}, back{}, sums{};
@@ -98,7 +98,7 @@ TEST(Quantize, PackingIsItsReferenceAtEveryWidth) {
   });
 }
 
-TEST(Quantize, TheHighestMagnitudeSeesEverything) {
+TEST(Quantize, TheHighestMagnitudeConsidersEveryElement) {
   on_every_target([] {
     for (const std::size_t n : {1u, 7u, 31u, 32u, 33u, 100u}) {
       for (std::size_t at = 0; at < n; ++at) {
@@ -117,7 +117,7 @@ TEST(Quantize, TheHighestMagnitudeSeesEverything) {
 
 // --- Statistics. The numbers are functions of the seed: a test that passes, passes always.
 
-// The mean and the variance of what x, in steps of the lattice, is rounded to.
+// The mean and the variance of the integers to which x, in steps of the lattice, is rounded.
 struct Moments {
   double mean = 0, variance = 0;
 };

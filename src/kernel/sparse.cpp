@@ -1,5 +1,5 @@
-// Sums and cuts of sparse vectors, in index order throughout. Which operand comes next is a coin
-// toss, so the loops select instead of branching.
+// Sums and cuts of sparse vectors, which stay in index order. Which operand has the next index is
+// not predictable, so the loops use conditional moves instead of branches.
 #include "kernel/sparse.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ void resize(Sparse& entries, std::size_t size) {
   entries.values.resize(size);
 }
 
-// Copies what `from` has from `begin` on to `out`, from `at` on; returns where it ends.
+// Copies the entries of `from` from `begin` on to `out` from `at` on. Returns the end of the copy.
 std::size_t copy_rest(const Sparse& from, std::size_t begin, Sparse& out, std::size_t at) {
   const auto first = static_cast<std::ptrdiff_t>(begin);
   const auto to = static_cast<std::ptrdiff_t>(at);

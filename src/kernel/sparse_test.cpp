@@ -17,7 +17,7 @@
 namespace thinwire::kernel {
 namespace {
 
-// Few indices and few magnitudes, so that entries meet and tie.
+// Generates few different indices and magnitudes, so that indices coincide and magnitudes tie.
 Sparse any_sparse() {
   const auto entries = *rc::gen::container<std::map<std::uint32_t, int>>(
       rc::gen::inRange<std::uint32_t>(0, 200), rc::gen::inRange(-4, 5));
@@ -34,7 +34,7 @@ std::map<std::uint32_t, float> as_map(const Sparse& entries) {
 
 RC_GTEST_PROP(SparseProperty, MergeIsTheSum, ()) {
   const Sparse a = any_sparse(), b = any_sparse();
-  Sparse got = any_sparse();  // whatever was there before
+  Sparse got = any_sparse();  // old contents must not matter
   kernel::merge(a, b, got);
   auto sum = as_map(a);
   for (const auto& [index, value] : as_map(b)) {
@@ -89,7 +89,7 @@ TEST(Sparse, EntriesThatCancelRemain) {
   EXPECT_EQ(out, (Sparse{{3, 5}, {1.0f, 0.0f}}));
 }
 
-TEST(Sparse, NothingIsAllocatedTwice) {
+TEST(Sparse, NothingIsAllocatedFromTheSecondCallOn) {
   Sparse a, b, sum, dropped;
   for (std::uint32_t i = 0; i < 1'000; ++i) {
     a.push_back(2 * i, static_cast<float>(i));
@@ -103,7 +103,7 @@ TEST(Sparse, NothingIsAllocatedTwice) {
   EXPECT_EQ(test::allocations(), before);
 }
 
-TEST(AllFinite, FindsTheOneThatIsNot) {
+TEST(AllFinite, FindsASingleNonFiniteValue) {
   for (const std::size_t n : {1, 2, 31, 4'095, 4'096, 4'097, 10'000}) {
     std::vector<float> values(n, std::numeric_limits<float>::max());
     EXPECT_TRUE(all_finite(values));

@@ -1,6 +1,7 @@
-// Exact selection in one pass over memory. The threshold of the last step is a good guess for this
-// one: while the residual streams by, what lies above a little less than it is put aside, and the k
-// largest are found among these few. A guess that was too high costs a second, read-only pass.
+// Exact selection in one pass over memory. The threshold of the last step is a good estimate for
+// this one: during the pass over the residual, entries above a slightly lower threshold are
+// collected as candidates, and the k largest are found among these few. An estimate that was too
+// high costs a second, read-only pass.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,7 +29,8 @@ void check(const Accumulation& a) {
       ((a.weight_decay != 0 || !a.params.empty()) && a.params.size() != n)) {
     throw std::invalid_argument("TopK: the spans of an accumulation must have equal lengths");
   }
-  if (n > std::uint64_t{1} << 32) throw std::invalid_argument("TopK: more than 2^32 elements");
+  if (n > std::uint64_t{1} << 32)
+    throw std::invalid_argument("TopK: vector too long (more than 2^32 elements)");
 }
 
 template <class Pass>
@@ -38,30 +40,32 @@ void for_each_block(std::size_t n, Pass pass) {
   }
 }
 
-// A threshold that a little more than k of n elements will reach, from a sample of cache lines;
-// value_at(i) is element i. The sample is written to `memory`, of at least n / 32 floats.
+// Returns a threshold that a little more than k of n elements are expected to reach, estimated from
+// a sample of cache lines. value_at(i) returns element i. `memory` is scratch for the sample and
+// holds at least n / 32 floats.
 template <class ValueAt>
 std::uint32_t sample_threshold(std::size_t n, std::size_t k, float* memory, ValueAt value_at) {
   constexpr std::size_t kLine = 16;  // floats
-  // One line of 397, or more if that would find fewer than 64 of the k. Odd, so as not to fall into
-  // step with the rows of a matrix.
+  // One cache line of 397 is sampled, or more if the sample would contain fewer than 64 of the k
+  // largest. The bounds are odd, so that samples do not align with the rows of a matrix.
   const std::size_t stride = kLine * std::clamp<std::size_t>(k / 64, 33, 397);
   std::size_t sampled = 0;
   for (std::size_t line = 0; line + kLine <= n; line += stride) {
     if (sampled + kLine > n / 32) break;
     for (std::size_t i = line; i < line + kLine; ++i) memory[sampled++] = value_at(i);
   }
-  // Three standard deviations of what the sample may err, and some for the smallest k.
+  // The rank allows for three standard deviations of the sampling error, and a little more for very
+  // small k.
   const double expected = static_cast<double>(sampled) * static_cast<double>(k) /
                           static_cast<double>(std::max<std::size_t>(n, 1));
   const auto rank = static_cast<std::size_t>(1.2 * expected + 3 * std::sqrt(expected) + 4);
   return rank <= sampled ? kernel::find_cutoff({memory, sampled}, rank).magnitude : 0;
 }
 
-// What the last call found, as a guess for the next.
+// Estimates the threshold of the next call from the result of the last one.
 class Guess {
  public:
-  // Whether the next call resembles the last one enough.
+  // Returns whether the next call is similar enough to the last one to use its threshold.
   bool fits(std::size_t n, std::size_t k) const { return n == n_ && k <= 2 * k_ && k_ <= 2 * k; }
 
   std::uint32_t threshold() const {
@@ -76,9 +80,9 @@ class Guess {
     magnitude_ = kth_magnitude;
   }
 
-  // Of the entries, `passed` reached the threshold of a guess. Aims at 1.5 k, more if k is so small
-  // that its chance variation is larger. How many lie between the guess and the truth is nearly
-  // proportional to the margin between them.
+  // Adapts the margin after a call in which `passed` entries reached the estimated threshold. The
+  // goal is 1.5 k entries, more for a small k, whose random variation is larger. The number of
+  // entries between the estimate and the true threshold is nearly proportional to the margin.
   void adapt(std::size_t passed, std::size_t k) {
     const double excess = static_cast<double>(passed) / static_cast<double>(k) - 1;
     const double wanted = 0.5 + 4 / std::sqrt(static_cast<double>(k));
@@ -134,7 +138,7 @@ void TopK::select(const Accumulation& accumulation, std::size_t k, Sparse& out) 
 
 namespace {
 
-// Appends winners to `out`; what was sent leaves the memory it came from.
+// Appends the selected entries to `out` and sets them to 0 in the residual.
 void emit(const Found& winners, const Accumulation& a, Sparse& out) {
   out.indices.insert(out.indices.end(), winners.indices, winners.indices + winners.size);
   out.values.insert(out.values.end(), winners.values, winners.values + winners.size);
@@ -171,8 +175,9 @@ void TopK::State::select_few(const Accumulation& a, std::size_t k, Sparse& out) 
   emit(found, a, out);
 }
 
-// The filter was too strict: once more with a threshold from a sample and, should that have been
-// misleading, with none. Then the list fills up at first, and raises its threshold by itself.
+// Repeats the collection after a threshold that was too high: with a threshold from a sample and,
+// if that is too high as well, with none. In the last case the list fills up and raises its
+// threshold itself.
 void TopK::State::rescan(Floats residual, std::size_t k) {
   std::uint32_t threshold = sample_threshold(residual.size(), k, candidates.scratch().values,
                                              [&](std::size_t i) { return residual[i]; });
@@ -188,8 +193,9 @@ void TopK::State::rescan(Floats residual, std::size_t k) {
   }
 }
 
-// With many winners there are no few candidates: three rounds of counting find the cutoff, the
-// first while the residual streams by, and a last pass picks the winners. No data makes it slower.
+// Selects when k is so large that a list of candidates would not be short. Three rounds of counting
+// find the cutoff, the first of them during the accumulation; a last pass collects the selected
+// entries. The time does not depend on the data.
 void TopK::State::select_many(const Accumulation& a, std::size_t k, Sparse& out) {
   const std::size_t n = a.gradient.size();
   CutoffSearch search(k);

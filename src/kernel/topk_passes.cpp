@@ -6,11 +6,12 @@
 #include "kernel/magnitude.h"
 #include "kernel/topk_reference.h"
 
-#ifndef THINWIRE_KERNEL_TOPK_ORDER  // once, not for each kind of CPU
+#ifndef THINWIRE_KERNEL_TOPK_ORDER  // once, not for each CPU target
 #define THINWIRE_KERNEL_TOPK_ORDER
 namespace thinwire::kernel {
 
-// kMarkedFirst<lanes>[mask] are the lanes whose bit in the mask is set, in order, then zeros.
+// kMarkedFirst<lanes>[mask] lists the lanes whose bit in the mask is set, in order, followed by
+// zeros.
 template <std::size_t lanes>
 constexpr auto kMarkedFirst = [] {
   std::array<std::array<std::uint32_t, lanes>, 1u << lanes> out{};
@@ -35,7 +36,7 @@ constexpr auto kLaneNumbers = [] {
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "topk_passes.cpp"
-#include <hwy/foreach_target.h>  // compiles the part below once for each kind of CPU
+#include <hwy/foreach_target.h>  // compiles the code below once for each CPU target
 //
 #include <hwy/highway.h>
 
@@ -63,16 +64,17 @@ HWY_INLINE FloatMask exceeds(FloatVector values, hn::Vec<SignedTag> bound) {
   return hn::RebindMask(kFloats, hn::Gt(magnitudes, bound));
 }
 
-// Appends the marked lanes; lane 0 is element `begin`. Lanes move to the front of a register, which
-// goes to memory as a whole: compressing straight to memory is microcode on Zen 4, seven times
-// slower.
+// Appends the marked lanes; lane 0 is element `begin`. The lanes are moved to the front of a
+// register, which is then stored as a whole. Compressing directly to memory is microcode on Zen 4
+// and seven times slower.
 template <std::size_t kLanes = hn::MaxLanes(kFloats)>
 HWY_INLINE void append(FloatVector values, FloatMask marked, std::size_t begin, Found& found) {
   const auto first = hn::Set(kUnsigned, static_cast<std::uint32_t>(begin));
   float* const to_values = found.values + found.size;
   std::uint32_t* const to_indices = found.indices + found.size;
   if constexpr (kLanes <= kMostTableLanes) {
-    // Our own table, since GCC 12 copies Highway's to the stack for each vector.
+    // This uses a table of our own, because GCC 12 copies Highway's table to the stack for each
+    // vector.
     std::uint8_t bits[8];
     hn::StoreMaskBits(kFloats, marked, bits);
     const auto order = hn::LoadU(kUnsigned, kMarkedFirst<kLanes>[bits[0]].data());
@@ -88,11 +90,11 @@ HWY_INLINE void append(FloatVector values, FloatMask marked, std::size_t begin, 
   }
 }
 
-struct Group {  // four vectors; they share one test, since most have nothing to append
+struct Group {  // four vectors with one test, because most groups have nothing to append
   FloatVector x0, x1, x2, x3;
 };
 
-// Appends the lanes that are marked(x), which are elements from `begin` on.
+// Appends the lanes x of a group for which marked(x) is true; the first lane is element `begin`.
 template <class Marked>
 HWY_INLINE void append_marked(const Group& x, Marked marked, std::size_t begin, Found& found) {
   const std::size_t lanes = hn::Lanes(kFloats);
@@ -106,7 +108,8 @@ HWY_INLINE void append_marked(const Group& x, Marked marked, std::size_t begin, 
 
 enum class Velocity { none, momentum, nesterov };
 
-// One vector of the definition in thinwire/sparse.h; the new residual is stored and returned.
+// Computes the definition in kernel/topk.h for one vector of elements; stores and returns the new
+// residual.
 template <Velocity velocity, bool decays>
 HWY_INLINE FloatVector accumulate_at(const Accumulation& a, std::size_t i) {
   FloatVector d = hn::LoadU(kFloats, a.gradient.data() + i);
@@ -134,8 +137,8 @@ HWY_INLINE FloatVector accumulate_at(const Accumulation& a, std::size_t i) {
   return residual;
 }
 
-// The loop of every pass over [begin, end): values_at(i) is a vector, value_at(i) a single element,
-// marked(...) whether to append, of either.
+// The loop of every pass over [begin, end). values_at(i) returns a vector of elements, value_at(i)
+// a single element; marked_lanes and marked say which of them to append.
 template <class ValuesAt, class ValueAt, class MarkedLanes, class Marked>
 HWY_INLINE void scan(std::size_t begin, std::size_t end, ValuesAt values_at, ValueAt value_at,
                      MarkedLanes marked_lanes, Marked marked, Found& found_outside) {
@@ -159,7 +162,7 @@ HWY_INLINE void scan(std::size_t begin, std::size_t end, ValuesAt values_at, Val
 template <Velocity velocity, bool decays>
 void accumulate_as(const Accumulation& accumulation, std::size_t begin, std::size_t end,
                    std::uint32_t threshold, Found& found) {
-  const Accumulation a = accumulation;  // a copy, which no store through a float* can change
+  const Accumulation a = accumulation;  // a copy: a store through a float* cannot change it
   const auto bound = before(threshold);
   scan(
       begin, end, [&](std::size_t i) HWY_ATTR { return accumulate_at<velocity, decays>(a, i); },

@@ -1,26 +1,26 @@
-// The specification of accumulation and selection, one number at a time and by sorting. Slow; what
-// the tests and benchmarks hold the fast ones against.
+// The specification of accumulation and selection, written for one number at a time and by sorting.
+// It is slow; tests and benchmarks compare the fast kernels with it.
 #pragma once
 
 #include "kernel/topk.h"
 
 namespace thinwire::kernel::reference {
 
-// What element i is after the step.
+// The values of one element after the step.
 struct Accumulated {
   float residual;
-  float velocity;  // 0 without one
+  float velocity;  // 0 if there is no velocity
 };
 Accumulated accumulated(const Accumulation& accumulation, std::size_t i);
 
-// Does the step, for element i or for all.
+// Perform the accumulation for element i, or for all elements.
 void accumulate(const Accumulation& accumulation, std::size_t i);
 void accumulate(const Accumulation& accumulation);
 
-// The min(k, n) largest entries.
+// Returns the min(k, n) largest entries.
 Sparse largest(Floats values, std::size_t k);
 
-// As TopK::select.
+// Does the same as TopK::select.
 Sparse select(const Accumulation& accumulation, std::size_t k);
 
 }  // namespace thinwire::kernel::reference

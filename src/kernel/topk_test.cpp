@@ -1,4 +1,5 @@
-// Selection against its reference, bit for bit, on every kind of CPU that this one can pass for.
+// Compares selection with its reference, bit for bit, on every CPU target that this machine
+// supports.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -20,7 +21,7 @@ namespace {
 enum class Kind { laplace, few_distinct, heavy, rising, falling, constant, zeros, tiny, weird };
 constexpr int kKinds = 9;
 
-// Element i of a vector of n.
+// Returns element i of a vector of n elements.
 float element(Kind kind, std::size_t i, std::size_t n, std::uint64_t seed) {
   const auto bits = base::philox(seed, 0, i, base::Purpose::test);
   const float sign = (bits[0] & 1) != 0 ? 1.0f : -1.0f;
@@ -61,7 +62,7 @@ std::vector<float> vector_of(Kind kind, std::size_t n, std::uint64_t seed, float
   return out;
 }
 
-// A model's memory, and what one step adds.
+// The buffers of a model, and the accumulation of one step.
 struct Memory {
   explicit Memory(std::size_t n) : gradient(n), residual(n), velocity(n), params(n) {}
 
@@ -100,7 +101,7 @@ void expect_same(const Sparse& ours, const Sparse& reference) {
   EXPECT_EQ(bits_of(ours.values), bits_of(reference.values));
 }
 
-// One TopK and the reference, side by side, step after step.
+// Runs a TopK and the reference on equal data, step after step.
 struct Pair {
   explicit Pair(std::size_t n) : ours(n), reference(n) {}
 
@@ -117,7 +118,7 @@ struct Pair {
   Memory ours, reference;
 };
 
-RC_GTEST_PROP(TopKProperty, EqualsTheReferenceWhateverItRemembers, ()) {
+RC_GTEST_PROP(TopKProperty, EqualsTheReferenceAfterAnyEarlierCalls, ()) {
   const auto n = *rc::gen::inRange<std::size_t>(0, 20'000);
   const auto variant = *rc::gen::inRange(0, kVariants);
   const auto seed = *rc::gen::arbitrary<std::uint32_t>();
@@ -131,7 +132,7 @@ RC_GTEST_PROP(TopKProperty, EqualsTheReferenceWhateverItRemembers, ()) {
     for (const auto& [kind, exponent, log_k] : steps) {
       const auto scale = static_cast<float>(std::pow(10.0, exponent));
       const auto k = static_cast<std::size_t>(std::pow(1.7, log_k)) - 1;
-      // Which NaN a sum of two is, nobody specifies: once there is one, no other may come.
+      // The payload of the sum of two NaNs is not specified, so a second NaN must not be added.
       const bool nan = !all_finite(pair.ours.residual) || !all_finite(pair.ours.velocity);
       const auto use =
           nan && kind == static_cast<int>(Kind::weird) ? Kind::heavy : static_cast<Kind>(kind);
@@ -141,7 +142,7 @@ RC_GTEST_PROP(TopKProperty, EqualsTheReferenceWhateverItRemembers, ()) {
   RC_ASSERT(!testing::Test::HasFailure());
 }
 
-TEST(TopK, TheEdgesOfLengthAndCount) {
+TEST(TopK, SmallAndExtremeLengthsAndCounts) {
   kernel::on_every_target([] {
     for (std::size_t n : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 4095, 4096, 4097, 9000}) {
       for (const std::size_t k : {std::size_t{0}, std::size_t{1}, n / 50, n / 2, n, n + 1}) {
@@ -169,7 +170,7 @@ TEST(TopK, EveryVariantOfAccumulation) {
   });
 }
 
-// Large enough for the sampling, and for lists that fill up.
+// The vectors are long enough for sampling and for lists that fill up.
 TEST(TopK, LongVectorsOfEveryKind) {
   constexpr std::size_t n = 300'001;
   for (int kind = 0; kind < kKinds; ++kind) {
@@ -196,7 +197,7 @@ TEST(TopK, UnalignedMemory) {
   expect_same(got, expected);
 }
 
-TEST(TopK, FewCandidatesOnceItKnowsTheData) {
+TEST(TopK, FewCandidatesAfterTheFirstCalls) {
   constexpr std::size_t n = 400'000, k = 2'000;
   Memory memory(n);
   TopK topk;
@@ -229,7 +230,7 @@ TEST(TopK, ASuddenChangeCostsOneRescan) {
   EXPECT_LT(topk.work().candidates, n / 4) << "the list must raise its threshold by itself";
 }
 
-TEST(TopK, AllocatesNothingTheSecondTime) {
+TEST(TopK, AllocatesNothingFromTheSecondCallOn) {
   constexpr std::size_t n = 100'000;
   Memory memory(n);
   const std::vector<float> gradient = vector_of(Kind::laplace, n, 1);

@@ -1,4 +1,4 @@
-// The checksum of a message, which stands behind its magic number and covers all that follows.
+// The checksum of a message. It follows the magic number and covers all bytes after itself.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@ namespace thinwire::message {
 inline constexpr std::size_t kChecksumAt = 4;
 inline constexpr std::size_t kChecksummedFrom = kChecksumAt + sizeof(std::uint32_t);
 
-// Half of the hash is enough against accidents: of 4 billion damaged messages one passes.
+// 32 bits of the hash are enough against accidents: one of 4 billion damaged messages passes.
 inline std::uint32_t checksum(Bytes message) {
   return static_cast<std::uint32_t>(base::hash64(message.subspan(kChecksummedFrom)));
 }

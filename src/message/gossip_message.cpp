@@ -32,7 +32,7 @@ void GossipMessage::reserve(std::size_t numel) {
   static_assert(sizeof(Head) == kHeadBytes);
   constexpr unsigned kMostBits = 8;
   numel_ = numel;
-  // A coded block has a head, with which a single element is longer than its float.
+  // A coded block has a header, so a block of one element is longer than a float.
   memory_.resize(kHeadBytes + std::max(numel * sizeof(float), lattice::bytes(numel, kMostBits)));
 }
 
@@ -60,22 +60,22 @@ MutBytes GossipMessage::write_coded(std::uint64_t number, std::size_t bytes) {
 }
 
 GossipMessage::Contents GossipMessage::read(std::size_t received) const {
-  base::ByteReader reader(Bytes(memory_).first(received), "a message of gossip");
+  base::ByteReader reader(Bytes(memory_).first(received), "gossip message");
   const auto magic = reader.get<std::uint32_t>();
   const auto kind = static_cast<Kind>(reader.get<std::uint16_t>());
   const auto version = reader.get<std::uint16_t>();
   const auto number = reader.get<std::uint64_t>();
   if (magic == kMagic && version != kVersion) {
-    throw WireError(
-        fmt::format("a message of gossip of version {}, this program knows {}", version, kVersion));
+    throw WireError(fmt::format("gossip message: unsupported version ({}; this program has {})",
+                                version, kVersion));
   }
   const bool known = kind >= Kind::push && kind <= Kind::coded_push;
   const std::size_t expected = kind == Kind::coded_push ? reader.left()
                                : carries_model(kind)    ? numel_ * sizeof(float)
                                                         : 0;
   if (magic != kMagic || !known || reader.left() != expected) {
-    throw WireError(fmt::format(
-        "{} bytes that are no message of gossip between models of this size", received));
+    throw WireError(
+        fmt::format("gossip message: wrong magic number, kind or model size ({} bytes)", received));
   }
   return {kind, number, carries_model(kind) ? model() : Floats(),
           kind == Kind::coded_push ? reader.take(expected) : Bytes()};

@@ -1,5 +1,5 @@
-// A model on its way from one worker to another, and the few words that gossip needs besides.
-// docs/wire-format.md has the bytes.
+// The messages of `gossip`: a model that one worker sends to another, and the control messages.
+// docs/wire-format.md has the byte format.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,31 @@ class GossipMessage {
  public:
   enum class Kind : std::uint16_t {
     push = 1,    // a model and its weight
-    request,     // a model, for the one of the receiver
-    reply,       // the model of whoever was asked
-    refusal,     // of a request
-    last,        // number: of the messages with models or refusals that were sent to the receiver
-    wake,        // the sender's own receiver is to be woken by a `last`
-    coded_push,  // a model in few bits (codec/lattice.h) and its weight
+    request,     // a model; the receiver is to reply with its own
+    reply,       // the model of the rank that got the request
+    refusal,     // the receiver of a request will not reply
+    last,        // number: how many models and refusals the sender has sent to the receiver
+    wake,        // the receiver is to answer with a `last`, which wakes the sender's receiving task
+    coded_push,  // a model in few bits per element (message/lattice.h) and its weight
   };
 
-  // What a message says. Valid as long as the message is not changed.
+  // The contents of a message, valid as long as the message is not changed.
   struct Contents {
     Kind kind{};
     std::uint64_t number = 0;
     Floats model;
-    Bytes coded;  // of a coded push; whoever knows the bits checks its size
+    Bytes coded;  // of a coded push; the caller knows the bits and checks the size
   };
 
-  // Room for a model of so many elements, coded or not.
+  // Allocates room for a model of `numel` elements, coded or not.
   void reserve(std::size_t numel);
-  // A model must be of that size.
+  // Writes a message; a model must have the size that was reserved.
   void write(Kind kind, std::uint64_t number, Floats model = {});
-  // A coded push of so many bytes: the room for them, to be filled.
+  // Writes the header of a coded push and returns the room for its `bytes` bytes, which the caller
+  // fills.
   MutBytes write_coded(std::uint64_t number, std::size_t bytes);
-  // WireError if the first `received` bytes are no message of this version, or hold a model of
-  // another size.
+  // Reads the first `received` bytes. Throws WireError if they are not a message of this version,
+  // or hold a model of another size.
   Contents read(std::size_t received) const;
 
   bool has_model() const noexcept { return used_ > kHeadBytes; }  // as written

@@ -15,19 +15,20 @@ namespace thinwire::message::lattice {
 namespace {
 
 using Integers = std::array<std::int32_t, kBlock>;
-using Packed = std::array<std::uint8_t, kBlock>;  // codes, in as many bytes as they need
+using Packed = std::array<std::uint8_t, kBlock>;  // packed codes; only the first bytes are used
 
-// Beyond any k of a writer; what is farther off cannot be its neighbour.
+// Larger than any k of a writer: an element farther away cannot be near one of the writer's.
 constexpr double kFarthest = 0x1p30;
 
-// To the nearest integer, for magnitudes below 2^51: doubles of 2^52 and more are integers. A loop
-// of this becomes vector code on any CPU, one of std::nearbyint does not.
+// Rounds to the nearest integer, for magnitudes below 2^51: doubles from 2^52 on are integers.
+// Compilers vectorize a loop of this on any CPU, but not a loop of std::nearbyint.
 double nearest(double value) {
   constexpr double kIntegers = 0x1.8p52;
   return (value + kIntegers) - kIntegers;
 }
 
-// Odd, and without a pattern in which the wrong k of several elements could cancel each other.
+// The factors are odd and pseudo-random, so that the errors of several wrong k do not cancel in the
+// check.
 constexpr auto kFactors = [] {
   std::array<std::uint32_t, kBlock> factors{};
   std::uint32_t state = 1;
@@ -38,7 +39,8 @@ constexpr auto kFactors = [] {
   return factors;
 }();
 
-// The upper half: the lower bits depend on the lower bits of k alone, which are never wrong.
+// Returns the upper half of the sum: its lower bits depend only on the lower bits of k, which are
+// never wrong.
 std::uint16_t check_of(const Integers& integers, std::size_t count) {
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -47,8 +49,8 @@ std::uint16_t check_of(const Integers& integers, std::size_t count) {
   return static_cast<std::uint16_t>(sum >> 16);
 }
 
-// The first code in the lowest bits of a byte. Blocks are packed whole, so that loops have a fixed
-// length; what is beyond the last element is 0 and not sent.
+// Packs codes, the first one in the lowest bits of a byte. Whole blocks are packed, so that loops
+// have a fixed length; codes beyond the last element are 0 and are not sent.
 template <unsigned bits>
 void pack(const Integers& integers, std::size_t bytes, std::byte* out) {
   constexpr unsigned kMask = (1u << bits) - 1, kPerByte = 8 / bits;
@@ -80,7 +82,7 @@ void unpack(const std::byte* in, std::size_t bytes, Integers& integers) {
 float finest_step(Floats values) {
   std::uint32_t most = 0;
   for (const float value : values) most = std::max(most, kernel::magnitude(value));
-  // In this order a NaN stays one.
+  // With this order of arguments std::max() returns NaN if `most` is NaN.
   return std::max(std::bit_cast<float>(most) * 0x1p-20f, kSmallestStep);
 }
 
@@ -90,8 +92,8 @@ void encode(MutFloats values, float step, unsigned bits, MutBytes out) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double k = nearest(static_cast<double>(values[i]) * inverse);
     integers[i] = static_cast<std::int32_t>(k);
-    const auto told = static_cast<float>(k * width);
-    values[i] -= told - values[i];
+    const auto decoded = static_cast<float>(k * width);
+    values[i] -= decoded - values[i];
   }
   const std::uint16_t check = check_of(integers, values.size());
   std::memcpy(out.data(), &step, sizeof step);
@@ -101,13 +103,13 @@ void encode(MutFloats values, float step, unsigned bits, MutBytes out) {
 }
 
 float read_step(Bytes block) {
-  const auto step = base::ByteReader(block, "a coded block").get<float>();
+  const auto step = base::ByteReader(block, "coded block").get<float>();
   if (step >= kSmallestStep && step <= kLargestStep) return step;
-  throw WireError(fmt::format("a coded block with a step of {}", step));
+  throw WireError(fmt::format("coded block: step out of range ({})", step));
 }
 
 bool decode(Bytes block, unsigned bits, Floats own, MutFloats out) {
-  base::ByteReader reader(block, "a coded block");
+  base::ByteReader reader(block, "coded block");
   const double width = reader.get<float>(), inverse = 1 / width;
   const auto check = reader.get<std::uint16_t>();
   const double period = 1u << bits, per_period = 1 / period;
@@ -118,7 +120,7 @@ bool decode(Bytes block, unsigned bits, Floats own, MutFloats out) {
   for (std::size_t i = 0; i < own.size(); ++i) {
     const double mine = static_cast<double>(own[i]) * inverse;
     beyond += std::abs(mine) <= kFarthest ? 0 : 1;
-    // In this order a NaN becomes a number.
+    // With this order of arguments std::max() replaces NaN by a number.
     const double at = std::max(-kFarthest, mine);
     const double code = integers[i];
     const double k = code + period * nearest((std::min(kFarthest, at) - code) * per_period);

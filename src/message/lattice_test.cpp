@@ -69,7 +69,7 @@ RC_GTEST_PROP(Lattice, GivesTheRoundedValuesToAllWithinReach, ()) {
   }
 }
 
-// Some elements are too far off, each in any direction.
+// Some elements differ by more than reach(), each in a random direction.
 TEST(Lattice, TheCheckNoticesWhatIsBeyondReach) {
   constexpr float kStep = 0.01f;
   constexpr std::uint64_t kTries = 4000;
@@ -94,7 +94,7 @@ TEST(Lattice, TheCheckNoticesWhatIsBeyondReach) {
   }
 }
 
-// A plain sum over the block would be right.
+// The errors of two elements are opposite, so that a plain sum over the block would not show them.
 TEST(Lattice, OppositeMistakesDoNotCancelEachOther) {
   for (std::size_t other = 1; other < kBlock; ++other) {
     std::vector<float> values(kBlock), own(kBlock), read(kBlock);
@@ -120,7 +120,7 @@ TEST(Lattice, AnyOwnValuesAndAnyCodesGiveFiniteOnes) {
   }
 }
 
-TEST(Lattice, EqualOrVanishingValuesHaveSaneSteps) {
+TEST(Lattice, EqualOrTinyValuesHaveValidSteps) {
   for (const float value : {0.0f, 1e-44f, 1e-30f, -3.0f, 1e20f}) {
     std::vector<float> values(40, value), read(40);
     const float step = finest_step(values);
@@ -132,12 +132,12 @@ TEST(Lattice, EqualOrVanishingValuesHaveSaneSteps) {
   EXPECT_TRUE(std::isnan(finest_step(std::vector{1.0f, std::nanf(""), 2.0f})));
 }
 
-TEST(Lattice, RefusesStepsThatAreNone) {
+TEST(Lattice, RefusesInvalidSteps) {
   Payload block(block_bytes(8, 4));
   for (const float step : {0.0f, -1.0f, std::nanf(""), HUGE_VALF, kSmallestStep / 2, 1e30f}) {
     std::memcpy(block.data(), &step, sizeof step);
     const auto refusal = test::must_throw<WireError>([&] { read_step(block); });
-    EXPECT_TRUE(test::has(refusal.what(), "a coded block with a step of")) << refusal.what();
+    EXPECT_TRUE(test::has(refusal.what(), "coded block: step out of range")) << refusal.what();
   }
   EXPECT_THROW(read_step(Bytes(block).first(3)), WireError);
 }

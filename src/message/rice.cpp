@@ -11,13 +11,14 @@
 namespace thinwire::message::rice {
 namespace {
 
-// Bits that fit beside a broken byte (up to 7 bits) in one store of a word.
+// How many bits fit into one 64-bit store together with the up to 7 bits of an incomplete byte.
 constexpr unsigned kStoreBits = 56;
 
-// With a parameter up to this, two codes nearly always fit in kStoreBits.
+// With a parameter up to this one, two codes nearly always fit into kStoreBits.
 constexpr unsigned kMostOfPair = 20;
 
-// 0.69 sqrt(2) in units of 1/1024: rounding a logarithm is cutting that of sqrt(2) times as much.
+// 0.69 sqrt(2) in units of 1/1024. The rounded logarithm of x is the floor of the logarithm of
+// sqrt(2) x.
 constexpr std::uint64_t kScale = 999;
 
 std::uint64_t load_word(const std::byte* from) {
@@ -32,7 +33,8 @@ class BitWriter {
  public:
   explicit BitWriter(std::byte* out) : out_(out) {}
 
-  // At most kStoreBits bits. Stores a whole word each time: no branch depends on the data.
+  // Appends at most kStoreBits bits. It stores a whole word each time, so that no branch depends on
+  // the data.
   void put(std::uint64_t bits, unsigned count) {
     pending_ |= bits << filled_;
     filled_ += count;
@@ -56,13 +58,13 @@ class BitWriter {
   unsigned filled_ = 0;  // bits in pending_, below 8 between calls
 };
 
-// The bits of a stream from the first on, with zeros behind its end.
+// Reads the bits of a stream in order; zeros follow its end.
 class BitReader {
  public:
   explicit BitReader(Bytes in) : begin_(in.data()), next_(in.data()), end_(in.data() + in.size()) {}
 
-  // Afterwards at least kStoreBits bits are there. The load does not wait for the bits that were
-  // just taken, only the shift does (F. Giesen, "Reading bits in far too many ways", 2018).
+  // Makes at least kStoreBits bits ready. Only the shift, not the load, depends on the bits that
+  // were just taken (F. Giesen, "Reading bits in far too many ways", 2018).
   void refill() {
     if (end_ - next_ >= 8) [[likely]] {
       ready_ |= load_word(next_) << count_;
@@ -73,7 +75,7 @@ class BitReader {
     }
   }
 
-  // Zero bits up to the next one bit, as far as bits are ready.
+  // Returns the number of zero bits before the next one bit, among the bits that are ready.
   unsigned zeros() const { return static_cast<unsigned>(std::countr_zero(ready_)); }
   std::uint64_t ready() const { return ready_; }
 
@@ -100,7 +102,7 @@ class BitReader {
   const std::byte* begin_;
   const std::byte* next_;
   const std::byte* end_;
-  std::uint64_t beyond_ = 0;  // bits behind the end that were made ready
+  std::uint64_t beyond_ = 0;  // bits after the end of the stream that were made ready
   std::uint64_t ready_ = 0;
   unsigned count_ = 0;  // bits in ready_
 };
@@ -109,7 +111,8 @@ class BitReader {
   throw WireError(fmt::format("sparse message: the index stream {}", reason));
 }
 
-// A quotient too long for one refill. Stops at the end of the stream and at `most`.
+// Reads a quotient that is too long for one refill. Throws at the end of the stream and above
+// `most`.
 std::uint64_t long_quotient(BitReader& in, std::uint64_t bits, std::uint64_t most) {
   std::uint64_t quotient = 0;
   for (;;) {
@@ -118,12 +121,12 @@ std::uint64_t long_quotient(BitReader& in, std::uint64_t bits, std::uint64_t mos
     quotient += zeros;
     in.take(zeros);
     if (zeros < kStoreBits) return quotient;
-    if (in.taken() >= bits) refuse("ends within an index");
+    if (in.taken() >= bits) refuse("ends inside an index");
     if (quotient > most) refuse("has an index beyond the vector");
   }
 }
 
-// The next gap, for the rare one whose code is longer than its share of a refill.
+// Reads the next gap if its code is longer than its share of a refill, which is rare.
 std::uint64_t long_gap(BitReader& in, unsigned r, std::uint64_t bits, std::uint64_t most) {
   const std::uint64_t quotient = long_quotient(in, bits, most >> r);
   in.refill();
@@ -133,8 +136,8 @@ std::uint64_t long_gap(BitReader& in, unsigned r, std::uint64_t bits, std::uint6
   return quotient << r | rest;
 }
 
-// Calls visit(gap) for `count` gaps, none above `most` by more than 2^r + kStoreBits. Refills once
-// for kTogether codes, of which each then has its share of the bits.
+// Calls visit(gap) for `count` gaps; no gap exceeds `most` by more than 2^r + kStoreBits. One
+// refill serves kTogether codes, each of which has its share of the bits.
 template <unsigned kTogether, class Visit>
 BitReader walk_together(Bytes stream, unsigned r, std::uint64_t count, std::uint64_t most,
                         Visit visit) {
@@ -174,9 +177,10 @@ unsigned parameter(std::uint64_t numel, std::uint64_t count) {
 
 std::uint64_t max_words(std::uint64_t numel, std::uint64_t count) {
   if (count == 0) return 0;
-  // All gaps together are at most numel - count, so the quotients at most that over 2^r. With one
-  // parameter that grows with the count; where the count changes the parameter it may fall, so the
-  // largest count of every parameter is looked at.
+  // The sum of all gaps is at most numel - count, so the sum of the quotients is at most that
+  // divided by 2^r. For a given parameter the length grows with the count, but where a larger count
+  // changes the parameter, the length may fall. So the largest count of every parameter is
+  // considered.
   const auto longest = [numel](std::uint64_t entries, unsigned r) {
     return words(entries, r, (numel - entries) >> r);
   };
@@ -199,7 +203,7 @@ std::uint64_t words(std::span<const std::uint32_t> indices, unsigned r) {
 void encode(std::span<const std::uint32_t> indices, unsigned r, std::byte* out) {
   BitWriter writer(out);
   const unsigned shortest_long = kStoreBits - r;
-  std::uint32_t lowest = 0;  // the least that the next index can be
+  std::uint32_t lowest = 0;  // the smallest value that the next index can have
   for (const std::uint32_t index : indices) {
     const std::uint32_t gap = index - lowest;
     lowest = index + 1;
@@ -221,10 +225,10 @@ void check(Bytes stream, unsigned r, std::uint64_t count, std::uint64_t numel) {
     if (lowest > numel) refuse("has an index beyond the vector");
   });
   const std::uint64_t bits = stream.size() * 8;
-  if (read.taken() > bits) refuse("ends within an index");
-  if (bits - read.taken() >= 64) refuse("goes on after its last index");
+  if (read.taken() > bits) refuse("ends inside an index");
+  if (bits - read.taken() >= 64) refuse("continues after its last index");
   if (read.taken() < bits && load_word(stream.data() + stream.size() - 8) >> read.taken() % 64) {
-    refuse("goes on after its last index");
+    refuse("continues after its last index");
   }
 }
 

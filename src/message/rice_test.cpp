@@ -17,7 +17,7 @@ constexpr std::uint64_t kAll = std::uint64_t{1} << 32;
 
 using Indices = std::vector<std::uint32_t>;
 
-// With a guard behind it, which must stay as it is.
+// Encodes the indices and checks that a guard after the output is not overwritten.
 Payload coded(const Indices& indices, unsigned r) {
   const std::size_t bytes = words(indices, r) * kWordBytes;
   Payload out(bytes + kWordBytes + 1, std::byte{0xab});
@@ -74,19 +74,19 @@ TEST(Rice, RefusesWhatIsNotExactlyTheCodes) {
     return std::string(test::must_throw<WireError>([&] { check(bytes, 5, count, numel); }).what());
   };
   EXPECT_TRUE(test::has(refusal(stream, 3, 99), "beyond the vector"));
-  EXPECT_TRUE(test::has(refusal(stream, 4, 200), "ends within an index"));
-  EXPECT_TRUE(test::has(refusal(stream, 2, 100), "goes on"));
-  EXPECT_TRUE(test::has(refusal({}, 1, 100), "ends within an index"));
+  EXPECT_TRUE(test::has(refusal(stream, 4, 200), "ends inside an index"));
+  EXPECT_TRUE(test::has(refusal(stream, 2, 100), "continues"));
+  EXPECT_TRUE(test::has(refusal({}, 1, 100), "ends inside an index"));
   EXPECT_TRUE(test::has(refusal(Payload(4096), 1, 100), "beyond the vector"));
-  EXPECT_TRUE(test::has(refusal(Payload(4096), 1, kAll), "ends within an index"));
-  EXPECT_TRUE(test::has(refusal(Payload(8), 0, 100), "goes on"));
+  EXPECT_TRUE(test::has(refusal(Payload(4096), 1, kAll), "ends inside an index"));
+  EXPECT_TRUE(test::has(refusal(Payload(8), 0, 100), "continues"));
   Payload longer = stream;
   longer.resize(stream.size() + kWordBytes);
-  EXPECT_TRUE(test::has(refusal(longer, 3, 100), "goes on"));
+  EXPECT_TRUE(test::has(refusal(longer, 3, 100), "continues"));
   for (std::size_t bit = 20; bit < 64; ++bit) {
     Payload padded = stream;
     padded[bit / 8] |= std::byte{1} << (bit % 8);
-    EXPECT_TRUE(test::has(refusal(padded, 3, 100), "goes on")) << bit;
+    EXPECT_TRUE(test::has(refusal(padded, 3, 100), "continues")) << bit;
   }
 }
 
@@ -97,7 +97,7 @@ Indices any_indices(std::uint64_t numel) {
   return {chosen.begin(), chosen.end()};
 }
 
-RC_GTEST_PROP(RiceProperty, WhatIsCodedIsDecoded, ()) {
+RC_GTEST_PROP(RiceProperty, DecodesWhatItEncodes, ()) {
   const auto numel = std::uint64_t{1} << *rc::gen::inRange(0, 33);
   const Indices indices = any_indices(numel);
   const unsigned best = parameter(numel, indices.size());
@@ -141,12 +141,13 @@ TEST(Rice, NoStreamIsLongerThanTheBound) {
   }
 }
 
-TEST(Rice, TheBoundHoldsForFewerEntriesAlso) {
+TEST(Rice, TheBoundAlsoHoldsForFewerEntries) {
   for (const std::uint64_t numel : {1'000ull, 65'537ull, 1'000'000ull}) {
     std::uint64_t longest = 0;
     for (std::uint64_t count = 0; count <= numel; ++count) {
       const unsigned r = parameter(numel, count);
-      // All entries at the front but one at the far end: the longest runs of zeros.
+      // All entries but one are at the front and one is at the far end: this gives the longest run
+      // of zeros.
       if (count > 0) longest = std::max(longest, words(count, r, (numel - count) >> r));
       ASSERT_EQ(max_words(numel, count), longest) << numel << ' ' << count;
     }

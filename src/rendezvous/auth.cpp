@@ -9,7 +9,8 @@ namespace thinwire::rendezvous {
 
 Nonce make_nonce() {
   Nonce nonce;
-  // Up to 256 bytes come whole, and only a signal at boot can interrupt the call.
+  // Requests of up to 256 bytes are never answered in part, and a signal can interrupt the call
+  // only during boot.
   while (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
     if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "getrandom");
   }

@@ -1,5 +1,5 @@
-// How workers prove to each other that they know the token of their job, without saying it: each
-// sends a nonce, and answers the other's by an HMAC that only the token makes possible.
+// How workers prove to each other that they know the token of their job without sending it: each
+// sends a nonce, and answers the nonce of the other by an HMAC with the token as its key.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace thinwire::rendezvous {
 
 using Nonce = std::array<std::byte, 32>;
 
-// A nonce or a digest from a message.
+// Reads a nonce or a digest from a message.
 template <class Array>
 Array take_array(base::ByteReader& reader) {
   Array out;
@@ -22,15 +22,15 @@ Array take_array(base::ByteReader& reader) {
   return out;
 }
 
-// Returns a random number from the kernel, which is never the same twice.
+// Returns a random number from the kernel, which practically never repeats.
 Nonce make_nonce();
 
-// The side that proves. A proof of one role is invalid for another, so that no side can be made to
-// give the proof that the other one has to give.
+// The side that proves. A proof of one role is invalid for another, so that an attacker cannot send
+// a side its own proof back.
 enum class Role : std::uint8_t { master = 1, rank = 2, pair = 3 };
 
-// Returns the proof over all parts of the conversation, the nonces of both sides first. Only the
-// last part may vary in length.
+// Returns the proof over all parts of the conversation so far, beginning with the nonces of both
+// sides. Only the last part may vary in length.
 base::Digest prove(std::string_view token, Role role, std::initializer_list<Bytes> said);
 
 }  // namespace thinwire::rendezvous

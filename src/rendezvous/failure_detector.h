@@ -1,5 +1,5 @@
-// Finds the rank to blame when no bytes arrive any more: rank 0 asks every rank which rank it waits
-// for, and follows the answers.
+// Finds the rank to blame when no bytes arrive: rank 0 asks every rank for which rank it waits, and
+// follows the answers.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace thinwire::rendezvous {
 
-// A rank that takes no part in the group any more, and the reason.
+// A rank that does not take part in the group any more, and the reason.
 struct LostRank {
   int rank;
   std::string reason;
 };
-// Returns the loss of a rank that gave no answer after a suspicion.
+// Returns a LostRank for a rank that did not answer after a suspicion.
 LostRank silent_rank(int rank, const std::string& suspicion);
 
 class FailureDetector {
@@ -25,9 +25,9 @@ class FailureDetector {
   enum class Kind : std::uint8_t {
     delay = 0,    // no bytes arrived; the rank that should send may be waiting itself
     broken = 1,   // the connection was closed: if all answer, no third rank is to blame
-    absence = 2,  // a rank has not arrived; that alone is no fault, because it may be busy
+    absence = 2,  // a rank has not finished; that alone is no fault, because it may be busy
   };
-  // One rank reports that it cannot go on because of another.
+  // The report of a rank that cannot continue because of another.
   struct Suspicion {
     int asker;
     int about;
@@ -41,10 +41,10 @@ class FailureDetector {
   void answer(int rank, int waits_for) { waits_for_[rank] = waits_for; }
   bool answered_by(const std::set<int>& ranks) const;
 
-  // Returns the rank to blame. Call it when `expected`, the ranks that are neither lost nor
-  // finished, have had time to answer. A rank that did not answer is to blame; else, for a delay,
-  // the rank at which the chain of waits ends that begins with the asker; in a ring of waits, the
-  // rank that the suspicion is about.
+  // Returns the rank to blame. The caller must give the `expected` ranks, those that are neither
+  // lost nor finished, time to answer before. A rank that did not answer is to blame. If all have
+  // answered a delay, the chain of waits that begins with the asker is followed, and the rank at
+  // its end is to blame; in a ring of waits, the rank that the suspicion is about.
   std::optional<LostRank> find_culprit(const std::set<int>& expected) const;
 
  private:

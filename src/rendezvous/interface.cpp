@@ -65,7 +65,7 @@ LocalAddress find_interface(const std::string& wanted, const std::vector<LocalAd
     known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", a.interface, a.address);
   }
   throw ConfigError(
-      fmt::format("interface '{}': not up on this machine (there are: {})", wanted, known),
+      fmt::format("interface '{}': not up on this machine; available: {}", wanted, known),
       joining(Remedy::choose_interface));
 }
 
@@ -96,11 +96,11 @@ void require_token(const JoinOptions& options, const std::string& host) {
     wildcard = is_wildcard(host);
     loopback = is_loopback(host);
   } catch (const std::system_error&) {
-    return;  // joining itself fails if the address cannot be resolved
+    return;  // if the address cannot be resolved, joining fails later
   }
   if (wildcard) {
     throw ConfigError(
-        fmt::format("master '{}': it stands for all networks of a machine; name the one address of "
+        fmt::format("master '{}': stands for all networks of a machine; name the one address of "
                     "rank 0 at which the other ranks reach it",
                     host),
         joining(Remedy::choose_master));

@@ -22,7 +22,7 @@ std::string this_host() {
   return name;
 }
 
-// The error of this rank, which cannot join because of `refusal`.
+// Returns the error of this rank, which cannot join because of `refusal`.
 TransportError cannot_join(const JoinOptions& options, const Refusal& refusal,
                            std::string_view reason) {
   ErrorFields fields;
@@ -53,15 +53,16 @@ Socket listen_as_master(const JoinOptions& options) {
                         "the port is in use, perhaps by another job");
     }
     if (error.code() == std::errc::address_not_available) {
-      throw cannot_join(options, {0, Remedy::choose_master},
-                        "that is no address of this machine, but rank 0 has to listen there; start "
-                        "rank 0 on the master");
+      throw cannot_join(
+          options, {0, Remedy::choose_master},
+          "no address of this machine, but rank 0 has to listen there; start rank 0 on "
+          "the master");
     }
     throw cannot_join(options, {0}, error.what());
   }
 }
 
-// Rank 0 may start later than the others: an absent master is asked again until the deadline.
+// Rank 0 may start later than the others, so a failed connection is repeated until the deadline.
 Socket connect_to_master(const JoinOptions& options, Deadline deadline) {
   auto pause = std::chrono::milliseconds(20);
   while (true) {
@@ -120,8 +121,8 @@ void Membership::greet(const JoinOptions& options, Deadline deadline) {
   Payload hello;
   base::ByteWriter writer(hello);
   writer.put(static_cast<std::uint8_t>(RendezvousMessage::hello));
-  writer.put(kMeetingMagic);
-  writer.put(kMeetingVersion);
+  writer.put(kProtocolMagic);
+  writer.put(kProtocolVersion);
   writer.put(Bytes(nonce));
   send_frame(socket_, hello, deadline);
 
@@ -136,17 +137,19 @@ void Membership::greet(const JoinOptions& options, Deadline deadline) {
     throw cannot_join(options, {0, Remedy::share_token},
                       "the master does not know this rank's job token, or has another one");
   }
-  reader_.allow(kLongestMeetingMessage);
+  reader_.allow(kLongestMessage);
 
-  // The server ends the wait by itself and knows who is missing; this side is only more patient.
+  // The server itself ends the wait and names the missing ranks. This side waits a little longer,
+  // so that it receives the answer.
   reader = read_answer(options, RendezvousMessage::welcome, deadline + std::chrono::seconds(2));
   for (int rank = 0; rank < options.size; ++rank) {
-    hosts_.push_back(reader.get_text(kLongestMeetingText));
+    hosts_.push_back(reader.get_text(kLongestText));
   }
   reader.expect_end();
 }
 
-// A master that proved nothing gets no proof either, but it may tell its user who was here.
+// A master that has not proven itself gets no proof. It still gets rank and host, so that it can
+// name this rank in its own error.
 void Membership::present(const JoinOptions& options, bool proven, std::array<Nonce, 2> nonces,
                          Deadline deadline) {
   Payload claims;
@@ -164,20 +167,20 @@ void Membership::present(const JoinOptions& options, bool proven, std::array<Non
   send_frame(socket_, message, deadline);
 }
 
-// Returns the next message of the server, which must be of that kind. It is valid until the next
-// one is read.
+// Returns the next message of the server, which must be of the expected kind. It is valid until the
+// next one is read. Throws TransportError if the server refuses this rank.
 base::ByteReader Membership::read_answer(const JoinOptions& options, RendezvousMessage expected,
                                          Deadline deadline) {
   const auto answer = read_frame(socket_, reader_, deadline);
-  if (!answer) throw WireError("rendezvous: no answer to the greeting");
+  if (!answer) throw WireError("rendezvous: the server did not answer in time");
   base::ByteReader reader(*answer, "rendezvous answer");
   const auto kind = static_cast<RendezvousMessage>(reader.get<std::uint8_t>());
   if (kind == RendezvousMessage::refuse) {
     const Refusal refusal = Refusal::unpack(reader.get<std::uint32_t>(), options.size);
-    throw cannot_join(options, refusal, base::visible(reader.get_text(kLongestMeetingText)));
+    throw cannot_join(options, refusal, base::visible(reader.get_text(kLongestText)));
   }
   if (kind != expected) {
-    throw WireError(fmt::format("rendezvous: unexpected answer to the greeting (kind {})",
+    throw WireError(fmt::format("rendezvous: unexpected message while joining (kind {})",
                                 static_cast<int>(kind)));
   }
   return reader;
@@ -189,7 +192,8 @@ void Membership::watch() {
     if (!lost_ && !farewell_) lost_ = LostRank{0, std::string(reason)};
   };
   for (bool open = true;;) {
-    // Before the first wait, for something may have come right behind the welcome.
+    // This comes before the first wait, because messages may have arrived together with the
+    // welcome.
     try {
       while (const auto message = reader_.next()) {
         handle(*message);
@@ -208,13 +212,13 @@ void Membership::watch() {
     }
     changed_.notify_all();
     if (callback) callback();
-    if (!open || !wait_for_news()) return;
+    if (!open || !wait_for_message()) return;
     open = reader_.fill(socket_);
   }
 }
 
-// Returns false when this object is to end.
-bool Membership::wait_for_news() {
+// Returns false when this object is being destroyed.
+bool Membership::wait_for_message() {
   pollfd entries[] = {{stop_.fd(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}};
   while (poll(entries, 2, -1) < 0) {
   }
@@ -226,7 +230,7 @@ void Membership::handle(Bytes message) {
   const auto kind = static_cast<RendezvousMessage>(reader.get<std::uint8_t>());
   const std::lock_guard lock(mutex_);
   if (kind == RendezvousMessage::value) {
-    const std::string key = reader.get_text(kLongestMeetingText);
+    const std::string key = reader.get_text(kLongestText);
     const Bytes value = reader.take(reader.left());
     values_[key].assign(value.begin(), value.end());
   } else if (kind == RendezvousMessage::left) {
@@ -235,10 +239,11 @@ void Membership::handle(Bytes message) {
     const int rank = static_cast<int>(reader.get<std::uint32_t>());
     if (rank < 0 || rank >= static_cast<int>(hosts_.size())) {
       throw WireError(
-          fmt::format("rendezvous: the loss of rank {}, which is not in this group (size {})", rank,
-                      hosts_.size()));
+          fmt::format("rendezvous: the server reported the loss of rank {}, which is not in this "
+                      "group (size {})",
+                      rank, hosts_.size()));
     }
-    if (!lost_) lost_ = LostRank{rank, reader.get_text(kLongestMeetingText)};
+    if (!lost_) lost_ = LostRank{rank, reader.get_text(kLongestText)};
   } else if (kind == RendezvousMessage::farewell) {
     farewell_ = true;
   } else if (kind == RendezvousMessage::ask) {
@@ -253,7 +258,7 @@ void Membership::send(const Payload& message) noexcept {
   try {
     send_frame(socket_, message, deadline_in(kSendTimeout));
   } catch (const std::exception&) {
-    // The watcher reads the end of the stream and says that the master is lost.
+    // The watcher will read the end of the stream and report that the master is lost.
   }
 }
 
@@ -335,13 +340,13 @@ std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, i
   lock.lock();
   changed_.wait_until(lock, deadline_in(kAnswerTime),
                       [&] { return lost_.has_value() || questions_ > heard; });
-  if (questions_ >
-      heard) {  // rank 0 is at work; finding the culprit may take as long as the last answer
+  if (questions_ > heard) {
+    // Rank 0 is asking all ranks. It decides at the latest when the time for their answers is over.
     changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), [&] { return lost_.has_value(); });
   }
   const bool all_answered = kind == FailureDetector::Kind::absence && questions_ > heard;
   if (lost_ || all_answered) return lost_;
-  // Rank 0 is silent, so this rank itself wakes those who wait in this process.
+  // Rank 0 does not answer, so this rank itself wakes the waits of this process.
   const LostRank culprit = lost_.emplace(silent_rank(0, text));
   const std::function<void()> callback = callback_;
   lock.unlock();
@@ -354,7 +359,8 @@ std::optional<LostRank> Membership::leave(Seconds timeout) {
   send({static_cast<std::byte>(RendezvousMessage::bye)});
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
-  // A rank that hears of a loss now has done its work; it may have coped with that loss before.
+  // This rank has finished its work, so the loss of another rank is not its error. It may have
+  // handled that loss before.
   if (farewell_ || lost_) return std::nullopt;
   int missing = 0;
   while (left_.contains(missing)) ++missing;
@@ -368,9 +374,9 @@ void Membership::fail(int culprit, const std::string& reason) noexcept {
   base::ByteWriter writer(message);
   writer.put(static_cast<std::uint8_t>(RendezvousMessage::fail));
   writer.put(static_cast<std::uint32_t>(culprit));
-  writer.put_text(reason.substr(0, kLongestMeetingText));
+  writer.put_text(reason.substr(0, kLongestText));
   send(message);
-  // Rank 0 must not stop its server before the others have received the news.
+  // Rank 0 must not stop its server before the others have received the message.
   if (!server_) return;
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline_in(Seconds(1)), [&] { return lost_.has_value(); });

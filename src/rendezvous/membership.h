@@ -1,4 +1,5 @@
-// A rank's side of the rendezvous: joins the group, and knows at any moment who left or died.
+// A rank's side of the rendezvous: joins the group, and knows at any time which ranks have finished
+// or died.
 #pragma once
 
 #include <condition_variable>
@@ -15,44 +16,47 @@
 
 namespace thinwire::rendezvous {
 
+// Thread-safe, except for construction and destruction.
 class Membership {
  public:
-  // Returns when all ranks have joined. TransportError (join) if they do not, if this one is not
-  // wanted or does not know the job's token, or if the master cannot be reached; ConfigError if a
-  // token is needed and none was given. Rank 0 serves the others until it is destroyed.
+  // Returns when all ranks have joined. Throws TransportError (join) if not all ranks join in time,
+  // if the master refuses this rank, or if the master cannot be reached; throws ConfigError if a
+  // token is needed and none was given. On rank 0 this object runs the server until it is
+  // destroyed.
   explicit Membership(const JoinOptions& options);
   ~Membership();
 
   const std::vector<std::string>& hosts() const noexcept { return hosts_; }
 
-  // A table shared by the group. get waits until the key is there; empty if the deadline passes
-  // or a rank dies.
+  // Access a table that the group shares. get() waits until the key has a value, and returns
+  // nothing if the deadline passes or a rank dies.
   void put(const std::string& key, Bytes value);
   std::optional<Payload> get(const std::string& key, Deadline deadline);
 
-  // The first rank that died, if any: nothing more can be expected of the group.
+  // Returns the first rank that was lost, if any. After a loss the group cannot continue.
   std::optional<LostRank> loss() const;
-  // The same, waiting for the news until the deadline.
+  // Does the same, but waits until the deadline for a loss.
   std::optional<LostRank> wait_for_loss(Deadline deadline);
-  // Returns whether that rank finished without an error. Bytes that it sent before may still be on
-  // their way.
+  // Returns whether that rank finished without an error. Bytes that it sent before may still be in
+  // flight.
   bool has_left(int rank) const;
-  // Called when a rank has died, on a thread of this object or on that of whoever reports a
-  // suspect.
+  // Sets a function that is called when a rank is lost: on a thread of this object, or on the
+  // thread that calls report_suspect().
   void on_loss(std::function<void()> callback);
-  // Called on a thread of this object, to learn for which rank this one waits
-  // (FailureDetector::kNobody: for none).
+  // Sets a function that returns for which rank this one waits (FailureDetector::kNobody: for
+  // none). It is called on a thread of this object.
   void on_question(std::function<int()> waits_for);
 
-  // Has rank 0 find out who is to blame for a suspicion about a peer. Every rank hears the
-  // find_culprit as a loss; of a mere absence there may be none. Takes at most 2.5 kAnswerTime;
-  // rank 0 itself is to blame if it does not answer.
+  // Reports a suspicion about a peer to rank 0, which finds the rank to blame and announces it to
+  // every rank as a loss. Returns that rank; for Kind::absence there may be none. Takes at most 2.5
+  // kAnswerTime. If rank 0 does not answer, rank 0 is to blame.
   std::optional<LostRank> report_suspect(FailureDetector::Kind kind, int about,
                                          const std::string& text);
 
-  // Says farewell and waits until all others did: nobody takes the closing of connections for a
-  // death. Returns who does not answer when the time is over. A loss that others announce ends the
-  // wait in peace: this rank has done its work.
+  // Announces that this rank has finished its work, and waits until all others have, so that no
+  // rank mistakes closed connections for a death. Returns the rank that does not answer after the
+  // timeout, if any. If another rank announces a loss, it returns nothing, because this rank has
+  // finished its work.
   std::optional<LostRank> leave(Seconds timeout);
   // Announces to all ranks that this rank ends by an error, and which rank is to blame: itself, or
   // the one that it lost.
@@ -66,7 +70,7 @@ class Membership {
   base::ByteReader read_answer(const JoinOptions& options, RendezvousMessage expected,
                                Deadline deadline);
   void watch();
-  bool wait_for_news();
+  bool wait_for_message();
   void handle(Bytes message);
   void send(const Payload& message) noexcept;
   void answer_question();
@@ -74,7 +78,7 @@ class Membership {
   std::vector<std::string> hosts_;
   std::unique_ptr<RendezvousServer> server_;  // on rank 0
   Socket socket_;
-  FrameReader reader_{kLongestHello};  // until the master has proven itself
+  FrameReader reader_{kLongestHello};  // until the master has proven that it knows the token
   WakeUp stop_;
   std::mutex sending_;  // the socket has several writers
 
@@ -84,7 +88,7 @@ class Membership {
   std::optional<LostRank> lost_;
   std::set<int> left_;
   bool farewell_ = false;
-  std::uint64_t questions_ = 0;  // heard so far
+  std::uint64_t questions_ = 0;  // received so far
   std::function<void()> callback_;
   std::function<int()> waits_for_;
 

@@ -1,4 +1,4 @@
-// Joining: groups that come together, and every way in which they do not.
+// Tests joining: groups in which all ranks join, and every way in which joining fails.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -43,18 +43,18 @@ TEST_F(Rendezvous, FarewellWaitsForTheLast) {
   EXPECT_TRUE(members[0]->has_left(2));
 }
 
-TEST_F(Rendezvous, AnErrorOfOneRankReachesAllInItsOwnWords) {
+TEST_F(Rendezvous, AnErrorOfOneRankReachesAllRanksWithItsText) {
   const auto members = join_all(3);
-  members[2]->fail(2, "out of patience");
+  members[2]->fail(2, "the disk is full");
   for (const auto& member : members) {
     const auto loss = member->wait_for_loss(deadline_in(test::kPatience));
     ASSERT_TRUE(loss);
     EXPECT_EQ(loss->rank, 2);
-    EXPECT_EQ(loss->reason, "out of patience");
+    EXPECT_EQ(loss->reason, "the disk is full");
   }
 }
 
-TEST_F(Rendezvous, ARankThatFailsForWantOfAnotherNamesThatOneToAll) {
+TEST_F(Rendezvous, ARankThatFailsBecauseOfAnotherBlamesThatOne) {
   const auto members = join_all(3);
   members[2]->fail(1, "rank 2 waited for it in vain");
   for (const auto& member : members) {
@@ -83,8 +83,8 @@ TEST_F(Rendezvous, AVanishedMasterIsNamed) {
   EXPECT_EQ(loss->rank, 0);
 }
 
-// As a stopped process: its connection stands, but it answers no question.
-TEST_F(Rendezvous, ARankThatIsSilentIsFoundAndToldToAll) {
+// The rank behaves like a stopped process: its connection is open, but it does not answer.
+TEST_F(Rendezvous, ASilentRankIsFoundAndAnnouncedToAll) {
   std::promise<void> awake;
   const auto members = join_all(3);
   members[0]->on_question([] { return 1; });
@@ -98,10 +98,11 @@ TEST_F(Rendezvous, ARankThatIsSilentIsFoundAndToldToAll) {
   awake.set_value();
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->reason, loss->reason);
-  EXPECT_FALSE(members[0]->leave(test::kPatience)) << "it has coped with that, and is done";
+  EXPECT_FALSE(members[0]->leave(test::kPatience))
+      << "rank 0 has handled the loss and finished its work";
 }
 
-TEST_F(Rendezvous, ARankThatWaitsForNobodyHoldsUpTheOthers) {
+TEST_F(Rendezvous, ARankThatWaitsForNoneIsBlamed) {
   const auto members = join_all(4);
   const auto waits_for = [&](std::size_t rank, int other) {
     members[rank]->on_question([=] { return other; });
@@ -132,21 +133,22 @@ TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
   base::ByteWriter(challenge).put(Bytes(
       prove(options(1, 2).token, Role::master, {greeting->last(sizeof(Nonce)), Bytes(nonce)})));
   send_frame(member, challenge, soon);
-  ASSERT_TRUE(read_frame(member, reader, soon)) << "the presentation";
+  ASSERT_TRUE(read_frame(member, reader, soon)) << "the present message";
   Payload welcome{static_cast<std::byte>(RendezvousMessage::welcome)};
   for (const char* host : {"stopped-host", "this-host"}) base::ByteWriter(welcome).put_text(host);
   send_frame(member, welcome, soon);
   const auto joined = joining.get();
-  bool told = false;  // to whoever else waits in this process: no news will come
-  joined->on_loss([&] { told = true; });
+  // Rank 0 does not announce the loss, so this process must notify its own waits.
+  bool notified = false;
+  joined->on_loss([&] { notified = true; });
   const auto loss = joined->leave(Seconds(0.1));
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 0);
   EXPECT_THAT(loss->reason, HasSubstr("no farewell for 0.1 s, and it does not answer"));
-  EXPECT_TRUE(told);
+  EXPECT_TRUE(notified);
 }
 
-TEST_F(Rendezvous, WhoIsNotDoneYetIsNotLost) {
+TEST_F(Rendezvous, ARankThatIsStillWorkingIsNotLost) {
   const auto members = join_all(2);
   EXPECT_FALSE(members[0]->leave(Seconds(0.1)));
   EXPECT_FALSE(members[1]->loss());
@@ -170,13 +172,14 @@ TEST_F(Rendezvous, AMissingRankIsBlamedIfItIsTheOnlyOne) {
   expect_facts(refused(std::move(joining)), 0, 2, Remedy::raise_join_timeout);
 }
 
-TEST_F(Rendezvous, ARefusalTravelsInOneNumber) {
-  const auto travels = [](Refusal refusal) { return Refusal::unpack(refusal.pack(), 4); };
-  EXPECT_EQ(travels({3, kLastRemedy}).peer, 3);
-  EXPECT_EQ(to_string(travels({3, kLastRemedy}).remedy), to_string(kLastRemedy));
-  EXPECT_EQ(travels({-1}).peer, -1);
-  EXPECT_EQ(travels({4}).peer, -1) << "no rank of this group";
-  EXPECT_EQ(to_string(Refusal::unpack(0xffffffff, 4).remedy), "none") << "of a later version";
+TEST_F(Rendezvous, ARefusalIsPackedIntoOneNumber) {
+  const auto repacked = [](Refusal refusal) { return Refusal::unpack(refusal.pack(), 4); };
+  EXPECT_EQ(repacked({3, kLastRemedy}).peer, 3);
+  EXPECT_EQ(to_string(repacked({3, kLastRemedy}).remedy), to_string(kLastRemedy));
+  EXPECT_EQ(repacked({-1}).peer, -1);
+  EXPECT_EQ(repacked({4}).peer, -1) << "not a rank of this group";
+  EXPECT_EQ(to_string(Refusal::unpack(0xffffffff, 4).remedy), "none")
+      << "a remedy of a later version";
   EXPECT_EQ(Refusal::unpack(0xffffffff, 4).peer, -1);
 }
 
@@ -200,7 +203,7 @@ TEST_F(Rendezvous, WrongWorldSizeIsRefused) {
   EXPECT_THAT(refusal(std::move(first)), HasSubstr("was started for 3 workers"));
 }
 
-TEST_F(Rendezvous, ALateComerDoesNotDisturbACompleteGroup) {
+TEST_F(Rendezvous, ARankThatJoinsLateDoesNotDisturbACompleteGroup) {
   const auto members = join_all(2);
   EXPECT_THAT(refusal(join(options(1, 2))), HasSubstr("rank 1 exists twice"));
   EXPECT_FALSE(members[1]->loss());
@@ -215,11 +218,11 @@ TEST_F(Rendezvous, PortInUse) {
   EXPECT_THAT(error.what(), HasSubstr("the port is in use"));
 }
 
-TEST_F(Rendezvous, MasterThatIsNotHere) {
+TEST_F(Rendezvous, MasterAddressOfAnotherMachine) {
   auto zero = options(0, 2);
   const Socket kept(zero.master_socket);
   zero.master_socket = -1;
-  zero.master_host = "192.0.2.1";  // TEST-NET-1: nobody's address
+  zero.master_host = "192.0.2.1";  // TEST-NET-1: an address that no machine has
   zero.token = kToken;
   const TransportError error = refused(join(zero));
   expect_facts(error, 0, 0, Remedy::choose_master);
@@ -236,7 +239,7 @@ TEST_F(Rendezvous, AbsentMaster) {
   EXPECT_THAT(error.what(), HasSubstr("no answer from the master"));
 }
 
-TEST_F(Rendezvous, MasterThatIsSomethingElse) {
+TEST_F(Rendezvous, MasterThatIsAnotherProgram) {
   auto one = options(1, 2);
   auto joining = join(one);
   ASSERT_TRUE(wait_readable(listener_, deadline_in(test::kPatience)));
@@ -245,7 +248,7 @@ TEST_F(Rendezvous, MasterThatIsSomethingElse) {
   EXPECT_THAT(refusal(std::move(joining)), HasSubstr("is not thinwire"));
 }
 
-TEST_F(Rendezvous, StrangersAreTurnedAway) {
+TEST_F(Rendezvous, OtherProgramsAreDisconnected) {
   auto first = join(options(0, 2));
   const Deadline soon = deadline_in(test::kPatience);
   const auto closes = [&](Bytes greeting) {
@@ -262,14 +265,14 @@ TEST_F(Rendezvous, StrangersAreTurnedAway) {
   EXPECT_TRUE(first.get());
 }
 
-TEST_F(Rendezvous, AnotherVersionIsToldSo) {
+TEST_F(Rendezvous, AnotherVersionIsRefusedWithTheReason) {
   for (const int difference : {-1, 1}) {
     auto zero = options(0, 2);
     zero.join_timeout = Seconds(0.5);
     auto first = join(zero);
     const Deadline soon = deadline_in(test::kPatience);
     const Socket other = connect_to("127.0.0.1", port_, soon);
-    send_frame(other, test::hello(static_cast<std::uint16_t>(kMeetingVersion + difference), {}),
+    send_frame(other, test::hello(static_cast<std::uint16_t>(kProtocolVersion + difference), {}),
                soon);
     FrameReader reader(1000);
     const auto answer = read_frame(other, reader, soon);
@@ -282,7 +285,7 @@ TEST_F(Rendezvous, AnotherVersionIsToldSo) {
   }
 }
 
-TEST(Interface, RouteDecidesUnlessToldOtherwise) {
+TEST(Interface, TheRouteDecidesUnlessAnInterfaceIsNamed) {
   EXPECT_EQ(address_for_peers("", "127.0.0.1"), "127.0.0.1");
   EXPECT_EQ(address_for_peers("lo", "127.0.0.1"), "127.0.0.1");
   EXPECT_EQ(address_for_peers("ib7,lo", "127.0.0.1"), "127.0.0.1");

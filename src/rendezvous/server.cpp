@@ -15,8 +15,8 @@
 namespace thinwire::rendezvous {
 namespace {
 
-constexpr Seconds kSendTimeout{5};  // a rank always reads; one that does not is as good as dead
-constexpr std::size_t kMostRefusals = 8;  // how many the error of a whole group lists
+constexpr Seconds kSendTimeout{5};        // ranks always read, so a rank that does not has failed
+constexpr std::size_t kMostRefusals = 8;  // how many refusals the error of a group lists
 
 Payload start(RendezvousMessage kind) {
   Payload message;
@@ -59,7 +59,7 @@ WakeUp::WakeUp() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 
 void WakeUp::ring() noexcept {
   const std::uint64_t one = 1;
-  // This fails only if the counter is full: then poll returns anyway.
+  // The write fails only if the counter is full, and then poll() returns anyway.
   [[maybe_unused]] const ssize_t written = write(event_.fd(), &one, sizeof one);
 }
 
@@ -82,10 +82,10 @@ void RendezvousServer::serve() {
   }
 }
 
-// Returns -1 if there is no deadline to wait for.
+// Returns -1 if there is no deadline.
 int RendezvousServer::milliseconds_to_wait() const {
   int shortest = complete_ ? -1 : milliseconds_left(join_deadline_);
-  if (detector_) shortest = milliseconds_left(answers_due_);  // only of a complete group
+  if (detector_) shortest = milliseconds_left(answers_due_);  // only if the group is complete
   for (const auto& client : clients_) {
     if (client->rank >= 0) continue;
     const int left = milliseconds_left(client->deadline);
@@ -135,7 +135,7 @@ void RendezvousServer::read(Client& client) {
     }
     if (!open) drop(client);
   } catch (const WireError&) {
-    drop(client);  // the other side does not follow the protocol
+    drop(client);  // the client does not follow the protocol
   }
 }
 
@@ -148,10 +148,10 @@ void RendezvousServer::handle(Client& client, Bytes message) {
   if (kind == RendezvousMessage::put || kind == RendezvousMessage::get) {
     answer_get_or_put(client, kind, reader);
   } else if (kind == RendezvousMessage::bye) {
-    client.peaceful = true;
-    peaceful_.insert(client.rank);
+    client.finished = true;
+    finished_.insert(client.rank);
     broadcast(with_rank(RendezvousMessage::left, client.rank, ""));
-    if (peaceful_.size() == size_) broadcast(start(RendezvousMessage::farewell));
+    if (finished_.size() == size_) broadcast(start(RendezvousMessage::farewell));
   } else if (kind == RendezvousMessage::fail) {
     const auto culprit = reader.get<std::uint32_t>();
     if (culprit >= size_) {
@@ -159,11 +159,11 @@ void RendezvousServer::handle(Client& client, Bytes message) {
           "rendezvous: rank {} reported a failure of rank {}, which is not in this group (size {})",
           client.rank, culprit, size_));
     }
-    announce_loss(static_cast<int>(culprit), reader.get_text(kLongestMeetingText));
+    announce_loss(static_cast<int>(culprit), reader.get_text(kLongestText));
   } else if (kind == RendezvousMessage::report_suspect) {
     const auto about = static_cast<int>(reader.get<std::uint32_t>());
     const auto suspicion = static_cast<FailureDetector::Kind>(reader.get<std::uint8_t>());
-    query_all({client.rank, about, suspicion, reader.get_text(kLongestMeetingText)});
+    query_all({client.rank, about, suspicion, reader.get_text(kLongestText)});
   } else if (kind == RendezvousMessage::answer) {
     const auto waits_for = static_cast<std::int32_t>(reader.get<std::uint32_t>());
     if (waits_for < FailureDetector::kNobody || waits_for >= static_cast<int>(size_)) {
@@ -179,7 +179,7 @@ void RendezvousServer::handle(Client& client, Bytes message) {
 
 void RendezvousServer::answer_get_or_put(Client& client, RendezvousMessage kind,
                                          base::ByteReader& reader) {
-  const std::string key = reader.get_text(kLongestMeetingText);
+  const std::string key = reader.get_text(kLongestText);
   if (kind == RendezvousMessage::put) {
     const Bytes value = reader.take(reader.left());
     values_[key].assign(value.begin(), value.end());
@@ -201,21 +201,21 @@ void RendezvousServer::answer_get_or_put(Client& client, RendezvousMessage kind,
   waiting_.erase(begin, end);
 }
 
-// Every version's hello begins in this way.
+// The hello of every version begins with these fields.
 void RendezvousServer::challenge(Client& client, Bytes message) {
   base::ByteReader reader(message, "hello");
   if (static_cast<RendezvousMessage>(reader.get<std::uint8_t>()) != RendezvousMessage::hello) {
-    throw WireError("rendezvous: the first message is no hello");
+    throw WireError("rendezvous: the first message is not a hello");
   }
-  if (reader.get<std::uint32_t>() != kMeetingMagic)
-    throw WireError("rendezvous: not a thinwire worker");
+  if (reader.get<std::uint32_t>() != kProtocolMagic)
+    throw WireError("rendezvous: wrong magic number; the client is not a thinwire worker");
   const auto version = reader.get<std::uint16_t>();
-  if (version != kMeetingVersion) {
+  if (version != kProtocolVersion) {
     return refuse(
         client, {-1, Remedy::match_options},
         fmt::format("rank 0 speaks rendezvous version {}, the worker at {} version {}; run "
                     "the same thinwire everywhere",
-                    kMeetingVersion, client.address, version));
+                    kProtocolVersion, client.address, version));
   }
   client.its_nonce = take_array<Nonce>(reader);
   reader.expect_end();
@@ -229,9 +229,9 @@ void RendezvousServer::challenge(Client& client, Bytes message) {
 }
 
 void RendezvousServer::admit(Client& client, Bytes message) {
-  base::ByteReader reader(message, "the presentation of a rank");
+  base::ByteReader reader(message, "rendezvous present message");
   if (static_cast<RendezvousMessage>(reader.get<std::uint8_t>()) != RendezvousMessage::present) {
-    throw WireError("rendezvous: the second message presents nobody");
+    throw WireError("rendezvous: the second message is not a present message");
   }
   const auto proof = take_array<base::Digest>(reader);
   const Bytes claims = message.last(reader.left());
@@ -239,7 +239,7 @@ void RendezvousServer::admit(Client& client, Bytes message) {
       proof, prove(rules_.token, Role::rank, {client.its_nonce, client.our_nonce, claims}));
   const auto rank = reader.get<std::uint32_t>();
   const auto size = reader.get<std::uint32_t>();
-  client.host = base::visible(reader.get_text(kLongestMeetingText));
+  client.host = base::visible(reader.get_text(kLongestText));
   reader.expect_end();
   const int peer = rank < size_ ? static_cast<int>(rank) : -1;
   if (!proven) {
@@ -262,7 +262,7 @@ void RendezvousServer::admit(Client& client, Bytes message) {
     }
   }
   client.rank = static_cast<int>(rank);
-  client.reader.allow(kLongestMeetingMessage);
+  client.reader.allow(kLongestMessage);
 }
 
 void RendezvousServer::refuse(Client& client, Refusal refusal, const std::string& reason) {
@@ -292,12 +292,12 @@ void RendezvousServer::give_up_joining() {
                                    size_, fmt::join(missing, ", "));
   for (const std::string& other : refused_) reason += "; refused: " + other;
   const int peer = missing.size() == 1 ? missing.front() : -1;
-  broadcast(refusal_message({peer, remedy_}, reason));  // only to ranks that proved themselves
+  broadcast(refusal_message({peer, remedy_}, reason));  // only to ranks whose proof was accepted
   stopped_ = true;
 }
 
 void RendezvousServer::announce_loss(int rank, const std::string& reason) {
-  if (std::exchange(lost_, true)) return;  // what follows the first loss is its consequence
+  if (std::exchange(lost_, true)) return;  // later losses are consequences of the first one
   broadcast(with_rank(RendezvousMessage::lost, rank, reason));
 }
 
@@ -311,7 +311,8 @@ void RendezvousServer::query_all(FailureDetector::Suspicion suspicion) {
     throw WireError(
         fmt::format("rendezvous: unknown suspicion (kind {})", static_cast<int>(suspicion.kind)));
   }
-  broadcast(start(RendezvousMessage::ask));  // ranks that ask later learn that rank 0 is at work
+  // It also shows ranks that report later that rank 0 is working.
+  broadcast(start(RendezvousMessage::ask));
   if (detector_ || lost_) return;
   detector_.emplace(std::move(suspicion));
   answers_due_ = deadline_in(kAnswerTime);
@@ -329,14 +330,14 @@ void RendezvousServer::conclude_when_answered() {
 std::set<int> RendezvousServer::expected() const {
   std::set<int> ranks;
   for (const auto& client : clients_) {
-    if (client->rank >= 0 && client->socket && !client->peaceful) ranks.insert(client->rank);
+    if (client->rank >= 0 && client->socket && !client->finished) ranks.insert(client->rank);
   }
   return ranks;
 }
 
 void RendezvousServer::drop(Client& client) {
   client.socket.close();
-  if (client.rank >= 0 && !client.peaceful && complete_) {
+  if (client.rank >= 0 && !client.finished && complete_) {
     announce_loss(client.rank, "its process ended or its machine is gone");
   }
 }
@@ -346,7 +347,7 @@ void RendezvousServer::send(Client& client, const Payload& message) noexcept {
   try {
     send_frame(client.socket, message, deadline_in(kSendTimeout));
   } catch (const std::exception&) {
-    // The end of the stream will be read next, and announced.
+    // The server will read the end of the stream next and announce the loss.
   }
 }
 

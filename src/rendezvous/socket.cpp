@@ -38,7 +38,7 @@ AddressList resolve(const std::string& host, std::uint16_t port, int flags, int 
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) {
     fail(EADDRNOTAVAIL,
-         fmt::format("host name '{}': it cannot be resolved ({})", host, gai_strerror(error)));
+         fmt::format("host name '{}': cannot be resolved ({})", host, gai_strerror(error)));
   }
   return {found, freeaddrinfo};
 }
@@ -47,8 +47,8 @@ void set_option(const Socket& socket, int level, int option, int value) {
   check(setsockopt(socket.fd(), level, option, &value, sizeof value), "setsockopt");
 }
 
-// A machine that lost power closes no connection: after 10 s of silence the kernel probes it, and
-// gives it up after three unanswered probes.
+// A machine that lost power does not close its connections. After 10 s of silence the kernel sends
+// keep-alive probes, and closes the connection after three unanswered ones.
 void watch_for_vanished_peer(const Socket& socket) {
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
@@ -65,7 +65,7 @@ std::string numeric(const sockaddr_storage& address, socklen_t length) {
   return text;
 }
 
-// An IPv4 address is mapped, so that one test of each kind does for both families.
+// IPv4 addresses are mapped to IPv6, so that one test of each kind is enough for both families.
 in6_addr as_ipv6(const addrinfo& entry) {
   if (entry.ai_family == AF_INET6) {
     return reinterpret_cast<const sockaddr_in6*>(entry.ai_addr)->sin6_addr;
@@ -224,8 +224,8 @@ bool FrameReader::fill(const Socket& socket) {
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
   begin_ = 0;
   std::byte chunk[16384];
-  // A peer that sends faster than this side reads must not fill its memory: the rest stays in the
-  // kernel.
+  // Reads no more than one frame, so that a peer that sends faster than this side reads cannot fill
+  // its memory.
   while (buffer_.size() < sizeof(std::uint32_t) + longest_) {
     const ssize_t got = recv(socket.fd(), chunk, sizeof chunk, 0);
     if (got > 0) {
@@ -234,7 +234,7 @@ bool FrameReader::fill(const Socket& socket) {
     } else if (got < 0 && errno == EAGAIN) {
       return true;
     } else if (got == 0 || errno != EINTR) {
-      return false;  // the end of the stream, or reset by the peer, which is the end as well
+      return false;  // the end of the stream; a reset by the peer counts as the end, too
     }
   }
   return true;

@@ -39,9 +39,11 @@ Socket listen_at(const std::string& host, std::uint16_t port);
 std::uint16_t port_of(const Socket& listener);
 std::string address_of(const Socket& listener);
 Socket accept_from(const Socket& listener);  // empty if no connection waits
-std::string peer_of(const Socket& socket);   // its address; "an unknown address" if it is gone
+// Returns the address of the peer, or "an unknown address" if the connection is closed.
+std::string peer_of(const Socket& socket);
 
-// Tries once. The connection notices a peer whose machine vanished (keep-alive probes).
+// Connects; tries once. Keep-alive probes detect a peer whose machine has lost power or its
+// network.
 Socket connect_to(const std::string& host, std::uint16_t port, Deadline deadline);
 
 // Returns whether `host` is this machine under addresses that no other machine can reach.
@@ -49,31 +51,33 @@ bool is_loopback(const std::string& host);
 // Returns whether `host` stands for all addresses of a machine, such as 0.0.0.0.
 bool is_wildcard(const std::string& host);
 
-// The address of this machine from which packets to `host` leave.
+// Returns the address of this machine from which packets to `host` are sent.
 std::string local_address_towards(const std::string& host);
 
-// A message is its length (u32, little-endian) and its bytes.
+// Sends a frame: the length of the message (u32, little-endian) and its bytes.
 void send_frame(const Socket& socket, Bytes message, Deadline deadline);
 
 // Collects frames from a socket as bytes arrive.
 class FrameReader {
  public:
-  // Frames longer than this are refused as foreign (WireError).
+  // next() throws WireError if a frame is longer than this.
   explicit FrameReader(std::size_t longest) : longest_(longest) {}
   void allow(std::size_t longest) { longest_ = longest; }
 
-  // Reads what is there without waiting, at most the longest frame. False at the end of the stream.
+  // Reads the bytes that have arrived, without waiting, up to the longest frame. Returns false at
+  // the end of the stream.
   bool fill(const Socket& socket);
-  // The next whole frame, if one has arrived. Valid until the next fill().
+  // Returns the next frame if all of it has arrived. It is valid until the next fill().
   std::optional<Bytes> next();
 
  private:
   std::size_t longest_;
   Payload buffer_;
-  std::size_t begin_ = 0;  // of the first frame not yet handed out
+  std::size_t begin_ = 0;  // the start of the first frame that next() has not returned
 };
 
-// Waits for the next frame. Empty if the deadline passes; WireError at the end of the stream.
+// Waits for the next frame. Returns nothing if the deadline passes; throws WireError at the end of
+// the stream.
 std::optional<Bytes> read_frame(const Socket& socket, FrameReader& reader, Deadline deadline);
 
 // Waits until the socket has bytes or has ended. Returns false if the deadline passes first.

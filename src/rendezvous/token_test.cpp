@@ -1,4 +1,5 @@
-// Who may join: the job's token, strangers at the door, and on which networks a token is required.
+// Tests which clients may join: the job's token, clients without it, and the networks on which a
+// token is required.
 #include <gmock/gmock.h>
 
 #include "rendezvous/interface.h"
@@ -13,7 +14,7 @@ using test::Rendezvous;
 
 using testing::HasSubstr;
 
-TEST_F(Rendezvous, ATokenShared) {
+TEST_F(Rendezvous, AllRanksWithTheSameTokenJoin) {
   std::vector<Joining> joining;
   for (int rank = 0; rank < 3; ++rank) {
     auto each = options(rank, 3);
@@ -23,7 +24,7 @@ TEST_F(Rendezvous, ATokenShared) {
   for (auto& member : joining) EXPECT_TRUE(member.get());
 }
 
-TEST_F(Rendezvous, AWrongTokenIsRefusedOnBothSidesAndHurtsNobodyElse) {
+TEST_F(Rendezvous, AWrongTokenIsRefusedOnBothSidesAndDoesNotAffectOthers) {
   for (const std::string& wrong : {std::string("another token, long enough"), std::string()}) {
     auto zero = options(0, 2), stranger = options(1, 2), one = options(1, 2);
     zero.token = one.token = kToken;
@@ -38,7 +39,7 @@ TEST_F(Rendezvous, AWrongTokenIsRefusedOnBothSidesAndHurtsNobodyElse) {
   }
 }
 
-TEST_F(Rendezvous, TheMasterNamesWhoDoesNotKnowTheToken) {
+TEST_F(Rendezvous, TheMasterNamesTheRankThatDoesNotKnowTheToken) {
   auto zero = options(0, 3), stranger = options(2, 3);
   zero.token = kToken;
   zero.join_timeout = Seconds(1);
@@ -70,8 +71,8 @@ TEST_F(Rendezvous, ARankProvesNothingToAFalseMaster) {
   EXPECT_THAT(refusal(std::move(joining)), HasSubstr("does not know this rank's job token"));
 }
 
-// An answer that was right once is not right again.
-TEST_F(Rendezvous, AnOldProofIsWorthNothing) {
+// A proof that was accepted once is not accepted again.
+TEST_F(Rendezvous, AReplayedProofIsRefused) {
   auto zero = options(0, 2);
   zero.token = kToken;
   auto first = join(zero);
@@ -80,7 +81,7 @@ TEST_F(Rendezvous, AnOldProofIsWorthNothing) {
   Payload recorded;
   for (const bool replay : {false, true}) {
     const Socket rank = connect_to("127.0.0.1", port_, soon);
-    send_frame(rank, test::hello(kMeetingVersion, nonce), soon);
+    send_frame(rank, test::hello(kProtocolVersion, nonce), soon);
     FrameReader reader(kLongestHello);
     const auto challenge = read_frame(rank, reader, soon);
     ASSERT_TRUE(challenge);
@@ -115,12 +116,13 @@ TEST_F(Rendezvous, ManySilentStrangersDoNotKeepRanksOut) {
   const std::size_t most = RendezvousRules().most_strangers + 2 * 2;
   while (strangers.size() < most + 20) strangers.push_back(connect_to("127.0.0.1", port_, soon));
   FrameReader reader(1000);
-  EXPECT_THROW(read_frame(strangers.front(), reader, soon), WireError) << "the oldest has to go";
+  EXPECT_THROW(read_frame(strangers.front(), reader, soon), WireError)
+      << "the oldest connection must be closed";
   EXPECT_TRUE(join(options(1, 2)).get());
   EXPECT_TRUE(first.get());
 }
 
-TEST_F(Rendezvous, AStrangerHasLittleTime) {
+TEST_F(Rendezvous, AClientWithoutAProofHasLimitedTime) {
   RendezvousRules rules{2, kToken, Seconds(20)};
   rules.handshake_timeout = Seconds(0.2);
   const RendezvousServer server(std::move(listener_), rules);
@@ -129,7 +131,7 @@ TEST_F(Rendezvous, AStrangerHasLittleTime) {
   FrameReader reader(1000);
   EXPECT_THROW(read_frame(silent, reader, soon), WireError);
   const Socket halfway = connect_to("127.0.0.1", port_, soon);
-  send_frame(halfway, test::hello(kMeetingVersion, {}), soon);
+  send_frame(halfway, test::hello(kProtocolVersion, {}), soon);
   EXPECT_TRUE(read_frame(halfway, reader, soon)) << "the challenge";
   EXPECT_THROW(read_frame(halfway, reader, soon), WireError);
 }
@@ -166,8 +168,8 @@ TEST_F(Rendezvous, OnlyLoopbackNeedsNoToken) {
   }
 }
 
-// Other ranks reach the socket, whatever the name of the master is.
-TEST_F(Rendezvous, AnInheritedSocketIsLookedAt) {
+// The address of the inherited socket counts, not the name of the master.
+TEST_F(Rendezvous, AnInheritedSocketIsChecked) {
   auto zero = options(0, 1);
   const Socket kept(zero.master_socket);
   zero.master_socket = listen_at("0.0.0.0", 0).release();
@@ -175,7 +177,7 @@ TEST_F(Rendezvous, AnInheritedSocketIsLookedAt) {
               HasSubstr("all networks"));
 }
 
-TEST_F(Rendezvous, TheMasterListensOnTheInterfaceOrNotAtAll) {
+TEST_F(Rendezvous, TheMasterListensOnlyOnTheNamedInterface) {
   JoinOptions options;
   options.token = kToken;
   EXPECT_NO_THROW(require_interface(options, "192.0.2.1"));

@@ -10,7 +10,8 @@ thread_local std::uint64_t count = 0;
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   ++count;
-  // aligned_alloc wants a multiple of the alignment; not even an empty object may be null.
+  // aligned_alloc needs a multiple of the alignment. Also an allocation of 0 bytes must not return
+  // null.
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (memory == nullptr) throw std::bad_alloc();
@@ -21,7 +22,8 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 
 std::uint64_t thinwire::test::allocations() noexcept { return count; }
 
-// All forms that pair with the deletes below: a sanitizer's own would not.
+// These are all forms that match the deletes below; a sanitizer's own operator new would not match
+// them.
 void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));

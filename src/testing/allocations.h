@@ -1,11 +1,12 @@
-// Counts what a thread allocates: this file replaces the global operator new of the test program.
+// Counts the allocations of a thread. allocations.cpp replaces the global operator new of the test
+// program.
 #pragma once
 
 #include <cstdint>
 
 namespace thinwire::test {
 
-// Calls of operator new by this thread so far.
+// Returns how many times this thread has called operator new.
 std::uint64_t allocations() noexcept;
 
 }  // namespace thinwire::test

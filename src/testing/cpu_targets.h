@@ -1,4 +1,4 @@
-// For tests: a law on every kind of CPU that this one can pass for.
+// For tests: runs a check on every CPU target of Highway that this machine supports.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 namespace thinwire::kernel {
 
-// While it lives, kernels run on one target.
+// As long as an object of this class exists, kernels run on one target.
 class OnTarget {
  public:
   explicit OnTarget(std::int64_t target) {

@@ -1,4 +1,4 @@
-// Turns "this throws that" into a value, so that a test can look at the error's text and fields.
+// Returns the error that an action throws, so that a test can check its text and fields.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ Failure must_throw(Action action) {
   } catch (const Failure& failure) {
     return failure;
   }
-  throw std::runtime_error("the expected error did not come");
+  throw std::runtime_error("the expected error was not thrown");
 }
 
 inline testing::AssertionResult has(std::string_view text, std::string_view part) {

@@ -1,5 +1,5 @@
-// For tests: strategies that exchange models, at work on several ranks, without a trainer. What
-// the optimizer would do is a function, and on the simulator a step takes as long as it is told.
+// For tests: runs strategies that exchange models on several ranks, without a trainer. A function
+// takes the place of the optimizer, and on the simulator another one says how long a step takes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ struct ModelRun {
   std::string engine = "sim";
   std::optional<Network> network;
   std::string fault;
-  // The models before the first step, what a step adds to one, and how long it takes.
+  // The parameters before the first step, the change of a parameter in a step, and the time of a
+  // step.
   std::function<float(int rank, std::size_t element)> start = [](int, std::size_t) { return 0.5f; };
   std::function<float(int rank, std::uint64_t step, float now)> movement =
       [](int, std::uint64_t, float) { return 0.0f; };
@@ -38,13 +39,13 @@ struct ModelRun {
 
 struct ModelRecord {
   std::vector<float> before_end, params;
-  std::vector<double> ended;  // when each step did
+  std::vector<double> ended;  // the time at which each step ended
   std::vector<Metric> metrics;
   Stats stats;
   std::uint64_t steps = 0, messages_sent = 0, global_samples = 0;
 };
 
-// What one worker does. `at_step` may look at the strategy after a step, or throw.
+// The function `at_step` is called after each step; it may check the strategy, or throw.
 using AtStep = std::function<void(StrategyDriver&, MutFloats params)>;
 
 inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& record,
@@ -92,7 +93,7 @@ inline std::vector<ModelRecord> play(const ModelRun& run, const AtStep& at_step 
   return records;
 }
 
-// The mean over the ranks of one element, before the models were made the same.
+// Returns the mean over the ranks of one element, before end() made the models equal.
 inline double mean_of(const std::vector<ModelRecord>& records, std::size_t element) {
   double sum = 0;
   for (const ModelRecord& record : records) sum += record.before_end[element];

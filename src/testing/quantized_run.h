@@ -1,4 +1,4 @@
-// For tests of qsgd and grandk: gradients, and runs over a matrix of them.
+// For tests of qsgd and grandk: gradients, and runs with one matrix.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace thinwire::test {
 
 using Vectors = std::vector<std::vector<float>>;  // one per rank
 
-// Magnitudes from 2^-12 to 1.
+// Returns gradients with magnitudes from 2^-12 to 1.
 inline float wide_gradient(int rank, std::uint64_t step, std::size_t element) {
   const auto random =
       base::philox(5, step << 16 | static_cast<std::uint64_t>(rank), element, base::Purpose::test);

@@ -1,4 +1,4 @@
-// What the tests of the collectives share.
+// Functions that the tests of the collectives share.
 #pragma once
 
 #include <bit>
@@ -12,14 +12,15 @@ namespace thinwire::test {
 
 inline constexpr int kGroupSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33};
 
-// Ranks as threads. A deadline that no test is meant to reach.
+// Runs the worker on `size` ranks, which are threads. The timeout is the default, which no test
+// reaches.
 inline void on_ranks(int size, const Worker& worker) {
   JoinOptions options;
   options.size = size;
   run_workers("threads", options, worker);
 }
 
-// Bytes and messages that a rank sent since this was made.
+// Counts the bytes and messages that a rank has sent since this object was constructed.
 class Sent {
  public:
   explicit Sent(const Transport& wire)
@@ -33,7 +34,8 @@ class Sent {
   std::uint64_t messages_;
 };
 
-// One in four is a NaN with a payload, an infinity, a denormal, a zero or huge.
+// Returns a random float; one in four is a NaN with a payload, an infinity, a denormal, a zero or
+// very large.
 inline float wild_float(std::uint64_t seed, int rank, std::size_t i) {
   const auto random = base::philox(seed, static_cast<std::uint64_t>(rank), i, base::Purpose::test);
   const std::uint32_t sign = random[1] & 0x8000'0000u;
@@ -41,7 +43,8 @@ inline float wild_float(std::uint64_t seed, int rank, std::size_t i) {
     case 0:
       return std::bit_cast<float>(sign | 0x7fc0'0000u | (random[2] & 0x003f'ffffu));
     case 1:
-      return std::bit_cast<float>(sign | 0x7f80'0001u | (random[2] & 0x000f'fff0u));  // signals
+      // A signaling NaN.
+      return std::bit_cast<float>(sign | 0x7f80'0001u | (random[2] & 0x000f'fff0u));
     case 2:
       return std::bit_cast<float>(sign | 0x7f80'0000u);
     case 3:

@@ -1,5 +1,4 @@
-// A group that comes together at a port of its own: shared by the tests of joining and of who may
-// join.
+// A group that joins at a port of its own, for the tests of joining and of the token.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,10 +11,10 @@
 
 namespace thinwire::test {
 
-inline constexpr Seconds kPatience{60};  // for what takes milliseconds on an idle machine
+inline constexpr Seconds kPatience{60};  // for operations that take milliseconds on an idle machine
 inline const std::string kToken = "a token of this test, long enough";
 
-// The first rank may inherit the listening socket.
+// Rank 0 inherits the listening socket.
 class Rendezvous : public testing::Test {
  protected:
   Rendezvous()
@@ -44,7 +43,7 @@ class Rendezvous : public testing::Test {
     return members;
   }
 
-  // The error with which joining fails.
+  // Returns the error with which joining fails.
   static TransportError refused(Joining joining) {
     try {
       joining.get();
@@ -55,10 +54,10 @@ class Rendezvous : public testing::Test {
     }
     return {TransportError::Kind::lost, "no error", {}};
   }
-  // Its text.
+  // Returns the text of that error.
   static std::string refusal(Joining joining) { return refused(std::move(joining)).what(); }
 
-  // Who reports it, whom it blames, and what the user can change.
+  // Checks which rank reports the error, which rank it blames, and what the user can change.
   static void expect_facts(const Error& error, int rank, int peer, Remedy remedy) {
     EXPECT_EQ(error.fields().rank, rank) << error.what();
     EXPECT_EQ(error.fields().peer, peer) << error.what();
@@ -69,12 +68,12 @@ class Rendezvous : public testing::Test {
   std::uint16_t port_;
 };
 
-// The first message of a worker of that version.
+// Returns the first message of a worker of that version.
 inline Payload hello(std::uint16_t version, const rendezvous::Nonce& nonce) {
   Payload out;
   base::ByteWriter writer(out);
   writer.put(static_cast<std::uint8_t>(rendezvous::RendezvousMessage::hello));
-  writer.put(rendezvous::kMeetingMagic);
+  writer.put(rendezvous::kProtocolMagic);
   writer.put(version);
   writer.put(Bytes(nonce));
   return out;

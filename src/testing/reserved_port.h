@@ -1,4 +1,4 @@
-// A TCP port for a server that a test starts.
+// Reserves a TCP port for a server that a test starts.
 #pragma once
 
 #include <arpa/inet.h>
@@ -12,13 +12,13 @@
 
 namespace thinwire::test {
 
-// Keeps a port for one server of this test. The socket stays bound, so that the system gives the
-// port to no one who asks for any port, while the server, which asks for this one, gets it: both
-// set SO_REUSEADDR, and this socket never listens. A port that was only looked up and released
+// Reserves a port for one server of this test. The socket stays bound, so that the system does not
+// give the port to a program that binds to any port. The server, which binds to this port, gets it:
+// both set SO_REUSEADDR, and this socket never listens. A port that was only looked up and released
 // could be taken by a parallel test before the server starts.
 class ReservedPort {
  public:
-  // Port 0 stands for any.
+  // Port 0 means any free port.
   explicit ReservedPort(const char* host = "127.0.0.1", std::uint16_t port = 0)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const int on = 1;

@@ -1,4 +1,4 @@
-// Files that a test writes.
+// A directory for the files that a test writes.
 #pragma once
 
 #include <cerrno>
@@ -12,7 +12,7 @@
 
 namespace thinwire::test {
 
-// A directory of its own for each test, gone with it.
+// A temporary directory, which is removed when this object is destroyed.
 class ScratchDirectory {
  public:
   ScratchDirectory() {

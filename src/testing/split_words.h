@@ -1,4 +1,4 @@
-// A command line, put together by +.
+// Command lines as lists of words, which + concatenates.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// For tests: a strategy at work on several ranks, without a trainer.
+// For tests: runs a strategy on several ranks, without a trainer.
 #pragma once
 
 #include <bit>
@@ -17,8 +17,8 @@
 
 namespace thinwire::test {
 
-// Multiples of 2^-8 below 8 in magnitude, a few of them large: their sums over ranks and steps are
-// exact in a float, and their roundings to bf16 are not.
+// Returns multiples of 2^-8 below 8 in magnitude, a few of them large. Their sums over ranks and
+// steps are exact in a float; their values in bf16 are not.
 inline float grid_gradient(int rank, std::uint64_t step, std::size_t element) {
   const auto stream = step << 16 | static_cast<std::uint64_t>(rank);
   const auto block = base::philox(11, stream, element, base::Purpose::test);
@@ -34,8 +34,8 @@ struct StrategyRun {
   std::uint64_t steps = 3;
   RunOptions plan;
   std::function<float(int rank, std::uint64_t step, std::size_t element)> gradient = grid_gradient;
-  std::vector<std::size_t> shape;   // of the only tensor; empty: one dimension
-  std::vector<TensorSlot> tensors;  // or several
+  std::vector<std::size_t> shape;   // of the only tensor; empty: one dimension of numel
+  std::vector<TensorSlot> tensors;  // if not empty, used instead of `shape`
 };
 
 struct RankRecord {
@@ -76,7 +76,7 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
   return records;
 }
 
-// What rank 0 is warned of when the run begins.
+// Returns the warnings that rank 0 logs when the run begins.
 inline std::vector<std::string> warnings_of(const StrategyRun& run) {
   std::vector<std::string> out;
   const LogSink log = [&](LogLevel, std::string_view text) { out.emplace_back(text); };
@@ -89,14 +89,15 @@ inline std::vector<std::string> warnings_of(const StrategyRun& run) {
   return out;
 }
 
-// What a sparse strategy holds back, read from its checkpoint.
+// Returns the residual of a sparse strategy, read from its checkpoint.
 inline std::vector<float> residual_of(const RankRecord& record) {
   base::ByteReader reader(record.state, "state");
   reader.get<std::uint32_t>();
   return strategy::get_floats(reader);
 }
 
-// The same with what the server on this rank withholds, if it has one: of all numel elements.
+// Returns the residual plus, if a server runs on this rank, the entries that the server withholds;
+// for all numel elements.
 inline std::vector<float> held_back(const RankRecord& record, int rank, std::size_t numel) {
   base::ByteReader reader(record.state, "state");
   reader.get<std::uint32_t>();
@@ -106,7 +107,7 @@ inline std::vector<float> held_back(const RankRecord& record, int rank, std::siz
   strategy::get_floats(reader);  // ... of small tensors
   if (reader.left() == 0) return held;
   const auto shards = reader.get<std::uint64_t>();
-  for (std::uint64_t shard = 0; shard < shards; ++shard) {  // its mask
+  for (std::uint64_t shard = 0; shard < shards; ++shard) {  // skips the mask of the shard
     reader.take(reader.get<std::uint64_t>() * 4);
   }
   const std::vector<float> withheld = strategy::get_floats(reader);
@@ -115,8 +116,8 @@ inline std::vector<float> held_back(const RankRecord& record, int rank, std::siz
   return held;
 }
 
-// The largest difference, over the elements, between what the ranks put in and what was applied or
-// is still held back by anybody. Ranks below first_worker put in nothing.
+// Returns the largest difference, over the elements, between the sum of all gradients and the sum
+// of what was applied and of all residuals. Ranks below first_worker have no gradients.
 inline double imbalance(const StrategyRun& run, const std::vector<RankRecord>& records,
                         int first_worker = 0) {
   std::vector<double> open(run.numel);
@@ -139,7 +140,7 @@ inline double imbalance(const StrategyRun& run, const std::vector<RankRecord>& r
   return worst;
 }
 
-// Means of P workers are exact for powers of two only.
+// The mean over P workers is exact only if P is a power of two.
 inline double allowed_imbalance(int workers) {
   return std::has_single_bit(static_cast<unsigned>(workers)) ? 0 : 1e-4;
 }

@@ -1,4 +1,4 @@
-// For tests: a rank that trains a small model by any strategy, as a trainer would, without torch.
+// For tests: a rank that trains a small model with any strategy, as a trainer does, without torch.
 #pragma once
 
 #include <limits>
@@ -11,8 +11,8 @@
 
 namespace thinwire::test {
 
-// Four matrices, each with a bias: enough tensors for seven buckets. The gradient of
-// sum (x - 1)^2 / 2 and noise, plain SGD.
+// The model is four matrices, each with a bias, trained by plain SGD: enough tensors for seven
+// buckets. The gradient is that of sum (x - 1)^2 / 2, plus noise.
 class ToyTraining {
  public:
   ToyTraining(Transport& wire, const std::string& strategy, std::size_t buckets = 1)
@@ -26,9 +26,9 @@ class ToyTraining {
   void run(std::uint64_t steps) {
     for (std::uint64_t i = 0; i < steps; ++i) step();
   }
-  // A gradient of the last rank is not finite in the next step.
+  // Makes a gradient of the last rank infinite in the next step.
   void spoil_next_step() { spoiled_step_ = session_->step(); }
-  // As before a checkpoint; all ranks together.
+  // Does what a trainer does for a checkpoint, and returns the state. Called by all ranks together.
   Payload checkpoint() {
     session_->quiesce(view());
     Payload state;

@@ -10,7 +10,7 @@
 namespace thinwire {
 namespace transport {
 
-// list.inc reduced to what this build contains, by CMake.
+// CMake generates this file: the lines of list.inc whose transports are in this build.
 #define TW_TRANSPORT(word, in_process, help) \
   void run_##word(const BackendOptions& options, const Worker& worker);
 #include "transports_built.inc"
@@ -41,19 +41,20 @@ constexpr std::string_view kAllNames[] = {
 
 void check(std::string_view name, const BackendOptions& options) {
   if (options.size < 1) {
-    throw ConfigError(fmt::format("group: {} workers; at least 1 is needed", options.size));
+    throw ConfigError(
+        fmt::format("group: too few workers ({}); at least 1 is needed", options.size));
   }
   if (options.rank < 0 || options.rank >= options.size) {
-    throw ConfigError(
-        fmt::format("group: rank {} does not exist among {} workers; ranks start at 0",
-                    options.rank, options.size));
+    throw ConfigError(fmt::format("group: rank out of range ({}; {} workers); ranks start at 0",
+                                  options.rank, options.size));
   }
   if (!(options.payload_scale > 0) || !std::isfinite(options.payload_scale)) {
     throw ConfigError(
-        fmt::format("group: payload scale {} is not a positive number", options.payload_scale));
+        fmt::format("group: payload scale out of range ({}); a positive number is needed",
+                    options.payload_scale));
   }
   if (options.payload_scale != 1 && name != "sim") {
-    throw ConfigError(fmt::format("transport {}: payload scale {} is possible on sim only", name,
+    throw ConfigError(fmt::format("transport {}: payload scale not supported ({}); use sim", name,
                                   options.payload_scale));
   }
   if (!options.fault.empty()) check_fault(options.fault, options.size);

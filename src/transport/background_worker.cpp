@@ -58,7 +58,7 @@ bool BackgroundWorker::finished(Ticket ticket) const {
 
 void BackgroundWorker::wait(Ticket ticket) {
   if (!await(ticket)) {
-    throw Error(fmt::format("background worker: job {} has not ended within {:.0f} s", ticket,
+    throw Error(fmt::format("background worker: job {} did not end in time ({:.0f} s)", ticket,
                             Transport::kLongestTimeout.count()));
   }
   std::exception_ptr failure;
@@ -95,8 +95,8 @@ void BackgroundWorker::run() {
 }
 
 // Waits for jobs and moves them from the queue to taken_. Returns false if the task is to end: the
-// worker is being destroyed, or nothing was posted for so long that a later post() launches another
-// task. So this wait, too, has a deadline.
+// worker is being destroyed, or nothing was posted for kLongestTimeout. In the latter case a later
+// post() launches another task. So this wait has a deadline, too.
 bool BackgroundWorker::take_jobs() {
   bool notified = true;
   while (true) {
@@ -131,7 +131,7 @@ void BackgroundWorker::execute(Job& job) {
       thrown = std::current_exception();
     }
   }
-  job = nullptr;  // The owner may rely on this: what a job holds is released when it is finished.
+  job = nullptr;  // The owner may rely on this: when a job is finished, its captures are destroyed.
   {
     const std::lock_guard lock(mutex_);
     ++finished_;

@@ -17,9 +17,10 @@ namespace thinwire::transport {
 // without a new thread. A job must not call methods of its worker, and every wait inside a job must
 // have a deadline.
 //
-// Jobs form a sequence in which later jobs depend on earlier ones. When a job throws, the jobs that
-// are posted before the owner has learned of it do not run; waiting for any of them throws the same
-// exception. The owner learns of it from wait() or drain(); jobs that it posts afterwards run.
+// Jobs form a sequence in which later jobs depend on earlier ones. When a job throws, jobs that the
+// owner posts before it knows of the failure do not run; waiting for any of them throws the same
+// exception. The owner gets to know of it from wait() or drain(); jobs that it posts afterwards
+// run.
 class BackgroundWorker {
  public:
   using Job = std::function<void()>;
@@ -29,7 +30,7 @@ class BackgroundWorker {
 
   // The runtime must outlive the worker. Nothing is launched yet.
   explicit BackgroundWorker(Runtime& runtime);
-  // Waits for the job that is running, and drops the jobs that have not begun and every failure.
+  // Waits for the job that is running, and discards the jobs that have not begun and every failure.
   ~BackgroundWorker();
   BackgroundWorker(const BackgroundWorker&) = delete;
   BackgroundWorker& operator=(const BackgroundWorker&) = delete;
@@ -44,7 +45,7 @@ class BackgroundWorker {
   // it was skipped. Several calls for one ticket throw the same, until another job fails or drain()
   // is called. Throws Error if the job has not ended within Transport::kLongestTimeout.
   void wait(Ticket ticket);
-  // Waits until all posted jobs are finished, and drops every failure.
+  // Waits until all posted jobs are finished, and discards every failure.
   void drain() noexcept;
 
  private:
@@ -58,16 +59,16 @@ class BackgroundWorker {
   static constexpr Ticket kAllFollowing = UINT64_MAX;
 
   Runtime& runtime_;
-  std::unique_ptr<Event> posted_event_;    // for the task: a job was posted, or the owner leaves
-  std::unique_ptr<Event> finished_event_;  // for the owner: a job is finished
+  std::unique_ptr<Event> posted_event_;    // wakes the task: a job was posted, or the owner leaves
+  std::unique_ptr<Event> finished_event_;  // wakes the owner: a job is finished
 
-  // Guarded by mutex_, which nobody holds while it notifies or waits for an event.
+  // Guarded by mutex_, which is never held during a notify() or wait() of an event.
   mutable std::mutex mutex_;
   std::vector<Job> queue_;  // posted, not yet taken by the task
   Ticket posted_ = kNoTicket, finished_ = kNoTicket;
   bool has_task_ = false;  // a task takes the jobs of the queue
   bool leaving_ = false;
-  std::exception_ptr failure_;  // of the job first_failed_; the jobs up to last_failed_ are skipped
+  std::exception_ptr failure_;  // of job first_failed_; the jobs up to last_failed_ are skipped
   Ticket first_failed_ = kNoTicket, last_failed_ = kNoTicket;
 
   std::vector<Job> taken_;      // used by the task alone

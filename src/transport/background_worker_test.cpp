@@ -1,4 +1,4 @@
-// Jobs in the background, in real and in virtual time.
+// Tests background jobs, in real and in virtual time.
 #include "transport/background_worker.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(BackgroundWorker, ExecutesJobsInOrder) {
     worker.wait(last);
     EXPECT_EQ(done, expected);
     EXPECT_TRUE(worker.finished(last));
-    worker.wait(1);  // once more
+    worker.wait(1);  // a second call for the same ticket
   });
 }
 
@@ -87,7 +87,8 @@ TEST(BackgroundWorker, AFailureReachesTheWaiterAndSkipsWhatWasPostedBefore) {
     worker.wait(first);
     worker.wait(worker.post([&] { done.push_back(4); }));
     EXPECT_EQ(done, (std::vector<int>{1, 4}));
-    EXPECT_THROW(worker.wait(skipped), WireError) << "a success does not change the past";
+    EXPECT_THROW(worker.wait(skipped), WireError)
+        << "a later success must not clear the failure of an earlier job";
     const Ticket again = worker.post([] { throw Error("again"); });
     EXPECT_STREQ(test::must_throw<Error>([&] { worker.wait(again); }).what(), "again");
   });
@@ -119,7 +120,7 @@ TEST(BackgroundWorker, DrainDropsFailures) {
   });
 }
 
-// As the catch block of a failed step does.
+// The catch block of a failed step does the same.
 TEST(BackgroundWorker, MayBeDrainedWhileAnExceptionIsHandled) {
   test::on_each_runtime([](Runtime& runtime) {
     BackgroundWorker worker(runtime);
@@ -168,7 +169,7 @@ TEST(BackgroundWorker, MayBeDestroyedAtAnyTime) {
     BackgroundWorker idle(runtime);
     idle.wait(idle.post([] {}));
     BackgroundWorker failed(runtime);
-    failed.post([] { throw Error("nobody waits"); });
+    failed.post([] { throw Error("an error for which no one waits"); });
   });
 }
 
@@ -200,11 +201,11 @@ TEST(BackgroundWorker, AllocatesNothingAfterTheFirstJobs) {
   });
 }
 
-// Its first event, which is the one for which an idle worker waits, is always too late; and it
-// launches nothing while it is told so.
-class Impatient final : public Runtime {
+// A runtime whose first event, for which an idle worker waits, always times out. While `refuse` is
+// set, launch() throws.
+class ImpatientRuntime final : public Runtime {
  public:
-  explicit Impatient(Runtime& inner) : inner_(inner) {}
+  explicit ImpatientRuntime(Runtime& inner) : inner_(inner) {}
   Seconds now() const override { return inner_.now(); }
   void sleep(Seconds duration) override { inner_.sleep(duration); }
   bool simulated() const override { return inner_.simulated(); }
@@ -234,7 +235,7 @@ class Impatient final : public Runtime {
 
 TEST(BackgroundWorker, ATaskThatWasIdleForTooLongIsReplaced) {
   test::on_each_runtime([](Runtime& runtime) {
-    Impatient impatient(runtime);
+    ImpatientRuntime impatient(runtime);
     BackgroundWorker worker(impatient);
     int done = 0;
     for (int turn = 1; turn <= 200; ++turn) {
@@ -248,7 +249,7 @@ TEST(BackgroundWorker, ATaskThatWasIdleForTooLongIsReplaced) {
 
 TEST(BackgroundWorker, ATaskThatCannotBeLaunchedLeavesNoTrace) {
   test::on_each_runtime([](Runtime& runtime) {
-    Impatient impatient(runtime);
+    ImpatientRuntime impatient(runtime);
     BackgroundWorker worker(impatient);
     impatient.refuse = true;
     bool ran = false;

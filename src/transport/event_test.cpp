@@ -11,7 +11,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr double kNear = 1e-8;  // seconds; the simulator rounds each event to 1 ns
-constexpr Seconds kLong{100};   // no test is meant to wait so long
+constexpr Seconds kLong{100};   // longer than any test waits
 
 class SimEvent : public testing::Test {
  protected:
@@ -29,7 +29,7 @@ TEST(Event, NotifyBeforeWaitIsNotLost) {
     EXPECT_TRUE(event->wait(kLong));
     EXPECT_FALSE(event->wait(Seconds(0))) << "two notifications count as one";
     event->notify();
-    EXPECT_TRUE(event->wait(Seconds(0))) << "without time it still looks";
+    EXPECT_TRUE(event->wait(Seconds(0))) << "a timeout of 0 still checks the flag";
     EXPECT_FALSE(event->wait(Seconds(-1)));
   });
 }
@@ -96,7 +96,7 @@ TEST(Event, TheWaiterMayDestroyItAtOnce) {
   });
 }
 
-// Two tasks that only wait for each other: each notification is seen once.
+// Two tasks wake each other in turn. Each notification must be seen exactly once.
 TEST(Event, TasksTakeTurns) {
   test::on_each_runtime([](Runtime& runtime) {
     constexpr int kTurns = 300;
@@ -117,8 +117,8 @@ TEST(Event, TasksTakeTurns) {
   });
 }
 
-// A notification at the very moment of the deadline is seen by that wait or by the next one, and by
-// no other.
+// A notification at exactly the time of the deadline is seen by that wait or by the next one, and
+// by no other.
 TEST_F(SimEvent, ANotificationAtTheDeadlineCountsOnce) {
   for (const bool task_first : {true, false}) {
     test::on_runtime("sim", [&](Runtime& runtime) {
@@ -146,7 +146,8 @@ TEST_F(SimEvent, ANotificationAtTheDeadlineCountsOnce) {
   }
 }
 
-// Simulated tasks share a thread, and so the record of exceptions that are being handled.
+// Simulated tasks share a thread, and therefore the C++ runtime's record of exceptions being
+// handled.
 TEST_F(SimEvent, MayBeUsedWhileAnExceptionIsHandled) {
   test::on_runtime("sim", [](Runtime& runtime) {
     const auto event = runtime.make_event();

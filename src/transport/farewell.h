@@ -1,4 +1,5 @@
-// The error of a rank that has done its work, but misses another one when the group parts.
+// The error of a rank that has finished its work, but does not get the final message of another
+// rank when the group ends.
 #pragma once
 
 #include <fmt/format.h>

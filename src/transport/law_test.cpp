@@ -1,6 +1,6 @@
-// The transport laws on the engines that run in one process, bare and wrapped.
-// The same laws run on gloo and mpi with real processes in tests/gloo_law_test.cpp and
-// tests/mpi_law_test.cpp.
+// Checks the transport laws on the backends that run in one process, with and without wrappers.
+// tests/gloo_law_test.cpp and tests/mpi_law_test.cpp check them on gloo and mpi with real
+// processes.
 #include <gtest/gtest.h>
 
 #include "tests/laws.h"

@@ -1,5 +1,5 @@
-// Pairs sends with receives between ranks that share memory (the engines threads and sim).
-// Keeps order, not locks: the caller serialises access.
+// Matches sends with receives between ranks that share memory (the backends threads and sim), in
+// the order in which they were posted. It has no lock: the caller serialises access.
 #pragma once
 
 #include <algorithm>
@@ -13,31 +13,33 @@ namespace thinwire::transport {
 struct Posted {
   int lane = 0;
   Tag tag{};
-  int from = kAnyRank;  // of a receive: whom it accepts
-  Bytes out;            // what a send offers
-  MutBytes in;          // where a receive wants it
+  int from = kAnyRank;  // of a receive: the sender that it accepts
+  Bytes out;            // the message of a send
+  MutBytes in;          // the memory of a receive
 };
 
 // The unmatched operations that concern one receiving rank. `Operation` derives from Posted.
 template <class Operation>
 class MessageMatcher {
  public:
-  // How many operations meet here before their partners depends on timing; room for the usual
-  // number keeps a second call of a collective from allocating what the first happened not to.
+  // How many operations wait here for a match depends on timing. The queues have room for the usual
+  // number from the start, so that a later call of a collective does not allocate.
   MessageMatcher() {
     sends_.reserve(64);
     receives_.reserve(64);
   }
 
-  // The oldest receive that takes this send, removed from the box; else null, and the send stays.
+  // Returns the oldest receive that matches this send and removes it. If there is none, returns
+  // null and keeps the send.
   Operation* post_send(Operation& send) {
     return match(receives_, sends_, send, [&](const Operation& r) { return fits(send, r); });
   }
-  // The oldest send that suits this receive, removed from the box; else null, and it stays.
+  // Returns the oldest send that matches this receive and removes it. If there is none, returns
+  // null and keeps the receive.
   Operation* post_receive(Operation& receive) {
     return match(sends_, receives_, receive, [&](const Operation& s) { return fits(s, receive); });
   }
-  // Takes back an operation that was not matched. False if it was.
+  // Removes an operation. Returns false if it was already matched.
   bool withdraw(Operation& operation) {
     return std::erase(sends_, &operation) + std::erase(receives_, &operation) > 0;
   }
@@ -49,10 +51,10 @@ class MessageMatcher {
     return send.lane == receive.lane && send.tag == receive.tag &&
            (receive.from == kAnyRank || receive.from == send.from);
   }
-  template <class Suits>
-  static Operation* match(Queue& waiting, Queue& own, Operation& operation, Suits suits) {
+  template <class Matches>
+  static Operation* match(Queue& waiting, Queue& own, Operation& operation, Matches matches) {
     const auto found =
-        std::find_if(waiting.begin(), waiting.end(), [&](Operation* o) { return suits(*o); });
+        std::find_if(waiting.begin(), waiting.end(), [&](Operation* o) { return matches(*o); });
     if (found == waiting.end()) {
       own.push_back(&operation);
       return nullptr;

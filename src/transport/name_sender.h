@@ -1,4 +1,4 @@
-// Adds to the error of an unreadable message who sent it.
+// Adds the sender to the error of an unreadable message.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Records of posted operations, named by small numbers and reused: nothing is allocated once as
-// many operations have been in flight at once as ever will be.
+// Records of posted operations, which are identified by small numbers and reused. It allocates only
+// when more operations are in flight than ever before.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace thinwire::transport {
 template <class Record>
 class TicketPool {
  public:
-  // A record, as its last user left it. Its address is stable until release().
+  // Returns the ticket of a record, which has the contents that its last user left. The address of
+  // the record is stable until release().
   std::uint32_t acquire() {
     if (free_.empty()) {
       records_.emplace_back();

@@ -18,12 +18,13 @@ std::string readable(Seconds time) {
   return fmt::format("{:.{}f} s", time.count(), time < Seconds(10) ? 2 : 0);
 }
 
-// A reason may be a sentence of another program; our own text goes on after it.
+// Removes the period at the end of a sentence of another program, because our own text continues
+// after it.
 std::string_view without_period(std::string_view sentence) {
   return sentence.substr(0, sentence.size() - (sentence.ends_with('.') ? 1 : 0));
 }
 
-// The facts of an operation of `wire` that failed because of `peer`.
+// Returns the facts of an operation of `wire` that failed because of `peer`.
 ErrorFields facts(const Transport& wire, const Pending& operation, int peer) {
   ErrorFields fields;
   fields.rank = wire.rank();
@@ -74,8 +75,8 @@ void Transport::check(int peer, Tag tag, bool any_allowed) const {
   const bool known = (peer >= 0 && peer < size_ && peer != rank_) ||
                      (any_allowed && size_ > 1 && peer == kAnyRank);
   if (!known) {
-    throw std::logic_error(fmt::format("rank {} of {}: no messages can be exchanged with rank {}",
-                                       rank_, size_, peer));
+    throw std::logic_error(
+        fmt::format("rank {} of {}: invalid peer (rank {})", rank_, size_, peer));
   }
   // Wrappers use the range above kTagLimit for their own messages.
   if (static_cast<std::uint32_t>(tag) >= 2 * kTagLimit) {
@@ -95,7 +96,7 @@ auto Transport::guard(const Pending& operation, Call call) {
     fail_lost(operation, lost, start);
   } catch (const WrongSize& message) {
     fail_size(operation, message);
-  } catch (const std::exception&) {  // of a transport that this one wraps, or a bug
+  } catch (const std::exception&) {  // from a transport that this one wraps, or a bug
     fail(std::current_exception());
   }
 }
@@ -147,14 +148,13 @@ void Transport::fail_deadline(const Pending& operation, std::size_t bytes_done, 
 void Transport::fail_lost(const Pending& operation, const PeerLost& lost, Seconds start) {
   ErrorFields fields = facts(*this, operation, lost.peer, lost.bytes_done, start);
   const bool known = lost.peer != kAnyRank;
-  const bool itself = lost.peer == rank_;  // stopped, or busy, for longer than the others waited
+  const bool itself = lost.peer == rank_;  // it was stopped or busy for longer than the timeout
   if (itself) fields.remedy = Remedy::raise_timeout;
   const std::string what =
       itself ? "given up by its peers" : fmt::format("lost {}", known ? name(lost.peer) : "a peer");
-  const std::string hint =
-      itself  ? ""
-      : known ? fmt::format("; the output of rank {} tells why it ended", lost.peer)
-              : "; the output of each rank tells why it ended";
+  const std::string hint = itself  ? ""
+                           : known ? fmt::format("; see the output of rank {}", lost.peer)
+                                   : "; see the output of each rank";
   const std::string text =
       fmt::format("{}: {} while {} ({}): {}{}", name(rank_), what, describe(operation),
                   progress(operation, lost.bytes_done, start), without_period(lost.reason), hint);
@@ -208,7 +208,7 @@ Received Transport::recv(int from, Tag tag, MutBytes into) {
 }
 
 Received Transport::exchange(int to, Bytes out, int from, MutBytes in, Tag tag) {
-  check(to, tag, false);  // before `in` is posted, so that a refusal leaves nothing behind
+  check(to, tag, false);  // before `in` is posted, so that an invalid call leaves nothing posted
   const Pending incoming = post_recv(from, tag, in, Fit::at_most);
   const Pending outgoing = post_send(to, tag, out);
   const Received received = wait(incoming);

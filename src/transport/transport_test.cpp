@@ -1,4 +1,4 @@
-// The shell of every transport, first around a scripted engine, then on `threads`.
+// Tests the public functions of Transport, first with a scripted backend, then on `threads`.
 #include "thinwire/transport.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,8 @@ class ManualClock final : public Runtime {
   Seconds time{100};
 };
 
-// Rank 1 of 3. Every wait takes 1.5 s and then does what the test says.
+// A backend of rank 1 of 3. Every wait takes 1.5 s and then calls the function that the test has
+// set.
 class Scripted final : public Transport {
  public:
   explicit Scripted(ManualClock& clock) : Transport(1, {"alpha", "beta", "gamma"}, clock) {}
@@ -107,8 +108,7 @@ TEST_F(Shell, ALossNamesTheLostRankAndTheReason) {
                         Remedy::none});
   EXPECT_STREQ(error.what(),
                "rank 1 (beta): lost rank 2 (gamma) while receiving from rank 0 (alpha) (waited "
-               "1.50 s, 5 bytes of 0.02 MiB done): connection reset; the output of rank 2 tells "
-               "why it ended");
+               "1.50 s, 5 bytes of 0.02 MiB done): connection reset; see the output of rank 2");
 }
 
 TEST_F(Shell, ARankThatItsPeersGaveUpBlamesItself) {
@@ -120,13 +120,13 @@ TEST_F(Shell, ARankThatItsPeersGaveUpBlamesItself) {
       test::has(error.what(), "rank 1 (beta): given up by its peers while sending to rank"));
 }
 
-TEST_F(Shell, ALossOfNobodyInParticular) {
+TEST_F(Shell, ALossWithoutAKnownRank) {
   wire.outcome = []() -> Received { throw Scripted::PeerLost{kAnyRank, "all left"}; };
   const auto error = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
   expect_fields(error, {ErrorKind::lost, 1, kAnyRank, "", "receive", 0, room.size(), Seconds(1.5),
                         Remedy::none});
   EXPECT_TRUE(test::has(error.what(), "lost a peer while receiving from any rank"));
-  EXPECT_TRUE(test::has(error.what(), ": all left; the output of each rank tells why it ended"));
+  EXPECT_TRUE(test::has(error.what(), ": all left; see the output of each rank"));
 }
 
 TEST_F(Shell, AWrongSizeNamesBothSizes) {
@@ -166,7 +166,7 @@ TEST_F(Shell, EveryCallAfterAFailureRepeatsIt) {
       [&] { wire.lane(); },
   };
   for (const auto& call : calls) EXPECT_EQ(test::must_throw<TransportError>(call).what(), text);
-  EXPECT_EQ(wire.posted, posted) << "the engine was called again";
+  EXPECT_EQ(wire.posted, posted) << "the backend was called again";
   EXPECT_EQ(wire.cancelled, 1);
 }
 
@@ -176,7 +176,7 @@ TEST_F(Shell, APostThatFailsEndsTheLaneToo) {
   const auto error = test::must_throw<TransportError>([&] { wire.post_send(2, kTag, kEight); });
   EXPECT_EQ(error.peer(), 2);
   EXPECT_EQ(error.fields().operation, "send");
-  EXPECT_EQ(wire.cancelled, 1) << "the open receive still holds memory";
+  EXPECT_EQ(wire.cancelled, 1) << "the posted receive still holds memory";
   EXPECT_EQ(test::must_throw<TransportError>([&] { wire.wait(open); }).what(),
             std::string(error.what()));
 }
@@ -199,7 +199,7 @@ TEST_F(Shell, RefusesPeersAndTagsThatDoNotExist) {
   EXPECT_THROW(wire.exchange(1, kEight, 0, room, kTag), std::logic_error);
   EXPECT_THROW(wire.exchange(0, kEight, 1, room, kTag), std::logic_error);
   EXPECT_EQ(wire.posted, 0) << "a refused exchange left its receive posted";
-  wire.send(0, kTag, kEight);  // a refused call ends nothing
+  wire.send(0, kTag, kEight);  // a refused call does not end the lane
 }
 
 TEST_F(Shell, CountsWhatWasWaitedFor) {
@@ -218,7 +218,7 @@ TEST_F(Shell, CountsWhatWasWaitedFor) {
   EXPECT_EQ(wire.traffic().messages_sent, 2u);
 }
 
-TEST_F(Shell, RefusesNonsenseAsTimeout) {
+TEST_F(Shell, RefusesInvalidTimeouts) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double seconds : {0.0, -1.0, std::nan(""), kInfinity, -kInfinity, 1.1e6, 1e300}) {
     EXPECT_THROW(wire.set_timeout(Seconds(seconds)), ConfigError) << seconds;
@@ -250,7 +250,8 @@ TEST(Threads, AThrowingWorkerEndsTheGroup) {
   const auto error = test::must_throw<WireError>([&] {
     run_workers("threads", group(4), [&](Transport& wire) {
       if (wire.rank() == 2) throw WireError("disk full.");
-      // Waits for one another, not for the dead: each must hear of it all the same.
+      // These ranks wait for each other, not for the failed rank. Each of them must be notified
+      // nevertheless.
       const int peer = wire.rank() == 0 ? 1 : 0;
       std::byte room[8];
       const auto lost = test::must_throw<TransportError>([&] { wire.recv(peer, kTag, room); });
@@ -259,7 +260,7 @@ TEST(Threads, AThrowingWorkerEndsTheGroup) {
       EXPECT_EQ(lost.fields().rank, wire.rank());
       EXPECT_EQ(lost.fields().host, "this process");
       EXPECT_EQ(lost.fields().operation, "receive");
-      EXPECT_TRUE(test::has(lost.what(), ": disk full; the output of rank 2 tells why"));
+      EXPECT_TRUE(test::has(lost.what(), ": disk full; see the output of rank 2"));
       survivors += 1;
       throw lost;
     });
@@ -291,7 +292,7 @@ TEST(Threads, ARankThatFinishedIsNamed) {
   });
 }
 
-TEST(Threads, AnyRankWaitsAsLongAsSomebodyMaySend) {
+TEST(Threads, AReceiveFromAnyRankWaitsWhileARankCanSend) {
   run_workers("threads", group(3), [](Transport& wire) {
     Payload room(8);
     if (wire.rank() == 1) return;
@@ -304,15 +305,15 @@ TEST(Threads, AnyRankWaitsAsLongAsSomebodyMaySend) {
   });
 }
 
-TEST(Threads, RefusesGroupsThatCannotBe) {
+TEST(Threads, RefusesInvalidGroups) {
   const Worker nothing = [](Transport&) { FAIL() << "started"; };
   EXPECT_THROW(run_workers("threads", group(0), nothing), ConfigError);
   BackendOptions outside = group(2);
   outside.rank = 2;
   EXPECT_THROW(run_workers("threads", outside, nothing), ConfigError);
-  for (const double weight : {0.0, -1.0, 2.0}) {  // only simulated bytes stand for several
+  for (const double scale : {0.0, -1.0, 2.0}) {  // 2 is valid on `sim` only
     BackendOptions heavy = group(2);
-    heavy.payload_scale = weight;
+    heavy.payload_scale = scale;
     EXPECT_THROW(run_workers("threads", heavy, nothing), ConfigError) << weight;
   }
   BackendOptions endless = group(2);
@@ -323,11 +324,11 @@ TEST(Threads, RefusesGroupsThatCannotBe) {
       "unknown transport 'thread': did you mean 'threads'?"));
 }
 
-// A failed exchange has let go of its memory: a peer that comes later finds nothing to read from or
-// write to. The sanitizers watch; the wrappers hold memory of their own.
-class LetGo : public testing::TestWithParam<std::string> {};
+// After a failed exchange the transport does not use its memory any more: a peer that posts later
+// finds no operation. The sanitizers detect a violation; the wrappers have memory of their own.
+class ReleasesMemory : public testing::TestWithParam<std::string> {};
 
-TEST_P(LetGo, BuffersOfAFailedExchange) {
+TEST_P(ReleasesMemory, BuffersOfAFailedExchange) {
   BackendOptions options = group(2);
   if (GetParam() == "shaped") options.network = Network{1e9, Seconds(1e-3)};
   if (GetParam() == "faulty") options.fault = "stall:rank=0,at=0,seconds=0";
@@ -347,19 +348,19 @@ TEST_P(LetGo, BuffersOfAFailedExchange) {
     wire.set_timeout(Seconds(0.05));
     Payload out(10'000, std::byte{9}), in(10'000, std::byte{5});
     EXPECT_THROW(wire.exchange(0, out, 0, in, kTag), TransportError);
-    EXPECT_EQ(in, Payload(10'000, std::byte{5})) << "bytes out of freed memory";
+    EXPECT_EQ(in, Payload(10'000, std::byte{5})) << "received bytes from freed memory";
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LetGo, testing::Values("bare", "shaped", "faulty"),
+INSTANTIATE_TEST_SUITE_P(All, ReleasesMemory, testing::Values("bare", "shaped", "faulty"),
                          [](const auto& wrapper) { return wrapper.param; });
 
-// A receiver that comes while a sender fails gets its messages in order, up to some number, then
-// the loss; never a later message in the place of one that was taken back before it.
+// A receiver that posts while the sender fails gets messages in order up to some number, and then
+// the loss. It never gets a later message in place of one that was withdrawn.
 void fails_while_its_messages_are_received(
     const std::function<void(Transport&, const Pending&)>& fail) {
   std::atomic<bool> posted{false};
-  std::vector<std::uint32_t> numbers(100);  // the transport's until it has ended
+  std::vector<std::uint32_t> numbers(100);  // the transport uses it until it has ended
   std::iota(numbers.begin(), numbers.end(), 0u);
   const auto send_many = [&](Transport& wire) {
     std::vector<Pending> sends;
@@ -399,14 +400,14 @@ TEST(Threads, ARankThatIsLateTakesBackAllItPostedAtOnce) {
   }
 }
 
-TEST(Threads, APostedOperationMayOutliveNothingButItsTransport) {
+TEST(Threads, ALaneWithdrawsItsOperationsWhenItIsDestroyed) {
   run_workers("threads", group(2), [](Transport& wire) {
     const auto lane = wire.lane();
     Payload memory(1000);
     if (wire.rank() == 0) {
-      // Dropped without being waited for; the lane takes it back.
-      const auto doomed = wire.lane();
-      doomed->post_send(1, kTag, memory);
+      // The operation is not waited for; the lane withdraws it.
+      const auto abandoned = wire.lane();
+      abandoned->post_send(1, kTag, memory);
     } else {
       wire.lane();
     }

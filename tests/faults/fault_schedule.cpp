@@ -60,7 +60,7 @@ std::string Fault::describe() const {
 std::vector<Fault> fault_schedule(std::uint64_t seed, int count, const std::vector<Kind>& kinds) {
   const auto words = strategies();
   std::vector<Kind> mpi_kinds = kinds;
-  std::erase(mpi_kinds, Kind::close);  // ranks of one machine talk through memory
+  std::erase(mpi_kinds, Kind::close);  // ranks on one machine communicate through memory
   int over_gloo = 0, over_mpi = 0;
   std::vector<Fault> faults;
   for (int number = 1; number <= count; ++number) {

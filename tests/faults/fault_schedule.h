@@ -1,4 +1,4 @@
-// Which faults a run of the matrix injects, drawn from a seed.
+// The faults of a run of this program, chosen at random by a seed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr int kWorkers = 4;
 
 enum class Kind {
   kill,   // SIGKILL
-  stop,   // SIGSTOP for longer than the deadline; half of the time it is continued then
+  stop,   // SIGSTOP for longer than the deadline; half of the ranks are continued later
   close,  // one of its TCP connections is shut down
   full,   // the disk fills up, so that the next checkpoint fails
 };
@@ -26,18 +26,18 @@ struct Fault {
   std::string strategy;
   Kind kind = Kind::kill;
   int victim = 0;
-  std::uint64_t step = 0;    // rank 0 has made so many; 0: the workers are still coming together
-  Seconds delay{0};          // from then on
+  std::uint64_t step = 0;    // of rank 0; 0: the workers are still joining
+  Seconds delay{0};          // after that step
   bool continued = false;    // after a stop
-  std::uint32_t choice = 0;  // which connection; how much room is left on the disk
+  std::uint32_t choice = 0;  // chooses the connection, or how much room is left on the disk
 
-  // "17: gloo, gtopk, stop of rank 2 at step 57"
+  // Returns text such as "17: gloo, gtopk, stop of rank 2 at step 57".
   std::string describe() const;
 };
 
-// Returns `count` faults. Strategies and kinds take turns, so that few faults differ as much as
-// they can and many cover all pairs on both transports; every sixth goes over mpi if that is built.
-// The rest is drawn: the same seed gives the same schedule.
+// Returns `count` faults. Strategies and kinds alternate, so that a few faults differ as much as
+// possible and many cover all pairs on both transports. Every sixth fault is on mpi, if that is in
+// this build. The rest is random; the same seed gives the same schedule.
 std::vector<Fault> fault_schedule(std::uint64_t seed, int count, const std::vector<Kind>& kinds);
 
 }  // namespace thinwire::faults

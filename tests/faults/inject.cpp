@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// The rank that a launcher gave to this process.
+// Returns the rank that a launcher assigned to this process.
 std::optional<int> rank_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid));
   std::optional<int> rank;
@@ -69,7 +69,7 @@ std::vector<Connection> connections() {
   return out;
 }
 
-// Its open sockets: inode -> descriptor.
+// Returns the open sockets of a process: inode -> descriptor.
 std::map<std::uint64_t, int> sockets_of(pid_t pid) {
   std::map<std::uint64_t, int> out;
   std::error_code gone;
@@ -124,8 +124,8 @@ int RankProcesses::ended() const {
   return std::max(0, poll(events.data(), events.size(), 0));
 }
 
-Belongings belongings_of(const Ranks& ranks) {
-  Belongings out;
+Resources resources_of(const Ranks& ranks) {
+  Resources out;
   const std::vector<Connection> all = connections();
   for (const auto& [rank, pid] : ranks) {
     const auto sockets = sockets_of(pid);
@@ -144,8 +144,8 @@ Belongings belongings_of(const Ranks& ranks) {
   return out;
 }
 
-Belongings still_there(const Belongings& before) {
-  Belongings out;
+Resources still_there(const Resources& before) {
+  Resources out;
   for (const Connection& c : connections()) {
     if (c.state == kListening && before.listening.contains(c.inode)) {
       out.listening[c.inode] = c.local;
@@ -172,7 +172,7 @@ std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t cho
       ends[{c.local, c.remote}] = {rank, socket->second};
     }
   }
-  std::vector<std::pair<End, int>> candidates;  // and the rank at the other end
+  std::vector<std::pair<End, int>> candidates;  // with the rank at the other end
   for (const auto& [ports, end] : ends) {
     const auto other = ends.find({ports.second, ports.first});
     if (end.rank == victim && other != ends.end()) candidates.push_back({end, other->second.rank});
@@ -192,7 +192,8 @@ Ballast::Ballast(const fs::path& directory, std::uint64_t room)
 }
 
 void Ballast::fill() {
-  // Again if the workers took some of it meanwhile: what does not fit is not taken at all.
+  // This is repeated if the workers have used some of the space meanwhile, because posix_fallocate
+  // takes all or nothing.
   for (int error = ENOSPC; error == ENOSPC;) {
     struct statvfs disk {};
     if (fstatvfs(fd_, &disk) != 0) fail("fstatvfs");

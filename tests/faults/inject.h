@@ -1,4 +1,4 @@
-// The workers of a run as the system sees them, and what can be done to them from outside.
+// Finds the processes of a run, and injects faults into them from outside.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ namespace thinwire::faults {
 using Ranks = std::map<int, pid_t>;
 Ranks ranks_of(const test::ChildProcess& run);
 
-// Tells when these very processes end. A number would not do: once a process has ended, the system
-// may give its number to another one.
+// Reports when these processes end. It uses pidfds, because the system may give the pid of a
+// process that has ended to another one.
 class RankProcesses {
  public:
   explicit RankProcesses(const Ranks& ranks);
@@ -27,27 +27,27 @@ class RankProcesses {
   RankProcesses& operator=(const RankProcesses&) = delete;
 
   int size() const noexcept { return static_cast<int>(handles_.size()); }
-  int ended() const;  // how many of them have
+  int ended() const;  // how many of them have ended
 
  private:
   std::vector<int> handles_;
 };
 
-// What the processes of a run own that could outlive them, by the system's own numbers. Ports and
-// file names are no evidence: a parallel test may take the same ones a moment later.
-struct Belongings {
+// The resources of a run's processes that could outlive them, identified by inodes. Ports and file
+// names are not enough, because a parallel test may use the same ones a moment later.
+struct Resources {
   std::map<std::uint64_t, std::uint16_t> listening;              // inode of a socket -> its port
   std::map<std::filesystem::path, std::uint64_t> shared_memory;  // file in /dev/shm -> its inode
 };
-Belongings belongings_of(const Ranks& ranks);
-// Those of them that are still there.
-Belongings still_there(const Belongings& before);
+Resources resources_of(const Ranks& ranks);
+// Returns those that still exist.
+Resources still_there(const Resources& before);
 
 // Shuts down a connection between the victim and a worker (`choice` picks it), as if the network
 // had cut it. Returns the ranks at its two ends.
 std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t choice);
 
-// Takes all room on the disk of a directory but `room` bytes, until it is destroyed.
+// Fills the disk of a directory except for `room` bytes, until this object is destroyed.
 class Ballast {
  public:
   Ballast(const std::filesystem::path& directory, std::uint64_t room);
@@ -55,7 +55,7 @@ class Ballast {
   Ballast(const Ballast&) = delete;
   Ballast& operator=(const Ballast&) = delete;
 
-  // Takes what has become free since: old checkpoints may just have been removed.
+  // Fills space that has become free since, for example because old checkpoints were removed.
   void fill();
 
  private:
@@ -65,8 +65,9 @@ class Ballast {
   int fd_;
 };
 
-// A small disk of our own at `directory`, seen by this thread and what it starts, gone with this
-// object or with them.
+// A small file system (tmpfs) at `directory` in a mount namespace of its own: only this thread and
+// the processes that it starts see it. It is unmounted when this object is destroyed or the last of
+// them ends.
 class SmallDisk {
  public:
   SmallDisk(std::filesystem::path directory, std::uint64_t bytes);
@@ -74,7 +75,7 @@ class SmallDisk {
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
 
-  bool mounted() const noexcept { return mounted_; }  // if that is allowed here
+  bool mounted() const noexcept { return mounted_; }  // false if this process may not mount
 
  private:
   std::filesystem::path directory_;

@@ -1,10 +1,11 @@
-// Disturbs real runs, again and again:
+// Injects faults into real runs:
 //   faults [--count N] [--seed S] [--only NUMBER] [--jobs J] [--stop-timeout S]
 //          [--join-timeout S] [--json FILE] [--program THINWIRE]
 //   faults --table FILE     only the tables of a file of outcomes
-// Each fault is injected into a run of 4 workers at a random moment; the run must end in time with
-// the right name, leave nothing behind and go on from its newest checkpoint. Exits 1 if one did
-// not. The same seed is the same schedule; --only repeats one fault of it.
+// Each fault is injected into a run of 4 workers at a random moment. The run must end in time with
+// an error that names the right rank, leave no process, port or file behind, and resume from its
+// newest checkpoint. Exits with 1 if a run did not. The same seed gives the same schedule; --only
+// repeats one fault of it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +23,7 @@
 namespace thinwire::faults {
 namespace {
 
-// Four checkpoints of gossip, whose ranks save a model each, and the messages on their way.
+// Room for four checkpoints of gossip, whose ranks each save a model and messages in flight.
 constexpr std::uint64_t kDiskBytes = 256 << 20;
 
 struct Options {
@@ -43,8 +44,7 @@ std::string sentence(const Outcome& outcome) {
                      outcome.problem.empty() ? "" : outcome.output);
 }
 
-// Several faults at a time, each in a run, on a disk and with a thread of its own: they wait more
-// than they work.
+// Runs several faults at a time, because runs mostly wait. Each has its own run, disk and thread.
 class Matrix {
  public:
   explicit Matrix(const Options& options) : options_(options) {
@@ -57,18 +57,18 @@ class Matrix {
     if (!options.json.empty()) lines_.open(options.json, std::ios::trunc);
   }
 
-  // Returns how many did not end as they should.
+  // Returns how many runs did not end as they should.
   int run() {
     std::cout << fmt::format("{} faults, seed {}", faults_.size(), options_.seed) << std::endl;
     {
       std::vector<std::jthread> jobs;
       for (int job = 0; job < options_.jobs; ++job) jobs.emplace_back([this] { work(); });
     }
-    std::cout << fmt::format("{} of {} faults were not survived as promised{}", problems_,
-                             faults_.size(),
-                             privileged_ ? ""
-                                         : "; SKIPPED, for they need root: closed sockets and a "
-                                           "full disk")
+    std::cout << fmt::format(
+                     "{} of {} faults were not handled as documented{}", problems_, faults_.size(),
+                     privileged_ ? ""
+                                 : "; SKIPPED, because they need root: closed sockets and a "
+                                   "full disk")
               << std::endl;
     return problems_;
   }
@@ -114,7 +114,7 @@ class Matrix {
 }  // namespace thinwire::faults
 
 static int run(int argc, char** argv) {
-  CLI::App app("Disturbs real runs of thinwire and looks at how they end.");
+  CLI::App app("Injects faults into real runs of thinwire and checks how they end.");
   thinwire::faults::Options options;
   std::string table;
   app.add_option("--count", options.count, "faults to inject (12)");

@@ -18,7 +18,7 @@ struct Row {
   std::vector<double> survivors, run;
   int hung = 0, unnamed = 0, left_over = 0, lost = 0;
 
-  // Of a fault that was injected.
+  // Adds the outcome of a fault that was injected.
   void add(const Json& line) {
     survivors.push_back(line.at("survivors_seconds"));
     run.push_back(line.at("run_seconds"));
@@ -86,7 +86,8 @@ std::string tables(const std::filesystem::path& lines) {
   }
   return table("fault", by_kind) + fmt::format("| all | {}\n\n", all.cells()) +
          table("strategy", by_strategy) +
-         fmt::format("\nNot injected, for the run never came to that moment: {}\n", not_injected);
+         fmt::format("\nNot injected, because the run did not reach that moment: {}\n",
+                     not_injected);
 }
 
 }  // namespace thinwire::faults

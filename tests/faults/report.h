@@ -11,7 +11,8 @@ namespace thinwire::faults {
 
 std::string to_json(const Outcome& outcome, std::uint64_t seed);
 
-// Markdown: a row for each kind of fault on each transport, and one for each strategy.
+// Returns Markdown tables: a row for each kind of fault on each transport, and one for each
+// strategy.
 std::string tables(const std::filesystem::path& lines);
 
 }  // namespace thinwire::faults

@@ -49,7 +49,7 @@ std::uint64_t steps_logged(const fs::path& out) {
   return steps;
 }
 
-// The newest step of which every rank has its file; 0 if there is none.
+// Returns the newest step of which every rank has its file; 0 if there is none.
 std::uint64_t newest_checkpoint(const fs::path& out) {
   std::map<std::uint64_t, int> files;
   std::error_code missing;
@@ -59,7 +59,7 @@ std::uint64_t newest_checkpoint(const fs::path& out) {
   }
   std::uint64_t newest = 0;
   for (const auto& [step, count] : files) {
-    if (count == kWorkers + 1) newest = step;  // and the model
+    if (count == kWorkers + 1) newest = step;  // one per rank, and the model
   }
   return newest;
 }
@@ -127,7 +127,7 @@ class Trial {
   }
   test::Words environment() const { return {fmt::format("TMPDIR={}", temporary_.string())}; }
 
-  // Whether the fault was injected.
+  // Starts a run and injects the fault. Returns whether the fault was injected.
   bool disturb() {
     test::ChildProcess run(disturbed_command(), environment());
     const bool injected = disturb(run);
@@ -137,7 +137,7 @@ class Trial {
 
   bool disturb(test::ChildProcess& run) {
     if (!await_moment(run)) {
-      note_problem("the run never came to the moment of the fault");
+      note_problem("the run did not reach the moment of the fault");
       return false;
     }
     ranks_ = ranks_of(run);
@@ -145,14 +145,14 @@ class Trial {
       note_problem(fmt::format("only {} workers run before the fault", ranks_.size()));
       return false;
     }
-    const Belongings belongings = belongings_of(ranks_);
+    const Resources resources = resources_of(ranks_);
     const RankProcesses others(survivors());
     const auto start = Clock::now();
-    strike();
+    inject_fault();
     outcome_.injected = true;
     watch(run, others, start);
     if (!outcome_.hung) examine(run);
-    look_for_leftovers(run, belongings);
+    look_for_leftovers(run, resources);
     return true;
   }
 
@@ -167,7 +167,7 @@ class Trial {
     return in_time && come();
   }
 
-  void strike() {
+  void inject_fault() {
     blamed_ = {fault().victim};
     const pid_t pid = ranks_.at(fault().victim);
     switch (fault().kind) {
@@ -186,7 +186,8 @@ class Trial {
     }
   }
 
-  // Those that the fault leaves alive. A rank without a connection, or without room, is one.
+  // Returns the ranks that still run after the fault. A rank that lost a connection, or has no disk
+  // space, is one of them.
   Ranks survivors() const {
     Ranks out = ranks_;
     if (fault().kind == Kind::kill || fault().kind == Kind::stop) out.erase(fault().victim);
@@ -228,7 +229,7 @@ class Trial {
     const std::vector<ErrorFields> errors = errors_in(events_);
     scene.blamed = full ? ranks_without_room(errors) : blamed_;
     const int code = run.exit_code().value_or(-1);
-    const std::string missing = full && scene.blamed.empty() ? "nobody says that the disk is full"
+    const std::string missing = full && scene.blamed.empty() ? "no error says that the disk is full"
                                 : fault().transport == "mpi"
                                     ? not_named_under_mpi(errors, run.merged(), scene, code)
                                     : not_named(errors, run.err(), scene, code);
@@ -236,7 +237,7 @@ class Trial {
     if (!outcome_.named) note_problem(missing);
   }
 
-  // Returns the lines of the event stream that report errors: what the check was made of.
+  // Returns the lines of the event stream that report errors, on which the check is based.
   std::string error_events() const {
     std::ifstream events(events_);
     std::string out;
@@ -246,28 +247,28 @@ class Trial {
     return out + "\n";
   }
 
-  // Looks only at what belongs to this run: processes of its session, sockets and shared memory
-  // that its ranks had, and its own TMPDIR.
-  void look_for_leftovers(test::ChildProcess& run, const Belongings& belongings) {
+  // Checks only resources of this run: processes of its session, sockets and shared memory that its
+  // ranks had, and its own TMPDIR.
+  void look_for_leftovers(test::ChildProcess& run, const Resources& resources) {
     const bool no_process = run.wait_for_descendants(kPatience);
     // A process whose first thread has ended counts as ended, but its sockets stay until the last
-    // of its threads has, which takes a while on a busy machine.
-    Belongings left;
+    // of its threads has ended, which takes a while on a busy machine.
+    Resources left;
     look_until(
         [&] {
-          left = still_there(belongings);
+          left = still_there(resources);
           return left.listening.empty() && left.shared_memory.empty();
         },
         kPatience);
     const bool no_file = fs::is_empty(temporary_);
     outcome_.clean = no_process && left.listening.empty() && left.shared_memory.empty() && no_file;
-    if (!no_process) note_problem("a process was left");
+    if (!no_process) note_problem("a process still runs");
     for (const auto& [inode, port] : left.listening) {
       note_problem(fmt::format("port {} is still open", port));
     }
-    if (!no_file) note_problem("a temporary file was left");
+    if (!no_file) note_problem("a temporary file still exists");
     for (const auto& [file, inode] : left.shared_memory) {
-      note_problem(fmt::format("shared memory was left: {}", file.string()));
+      note_problem(fmt::format("shared memory still exists: {}", file.string()));
     }
   }
 
@@ -293,7 +294,7 @@ class Trial {
     note_problem(fmt::format("after the next run there is still {}", fmt::join(left, ", ")));
   }
 
-  // A run that was refused has touched nothing; the next one clears up.
+  // A run that was refused has changed nothing; a new run removes the old files.
   bool start_again() {
     test::ChildProcess run(command(kSaveEvery), environment());
     if (run.wait(kPatience) && run.exit_code() == 0) return true;
@@ -308,7 +309,8 @@ class Trial {
   fs::path out_, temporary_, events_;
   Outcome outcome_;
   Ranks ranks_;
-  std::set<int> blamed_;  // whom survivors may name; of a full disk, whoever writes next
+  // The ranks that survivors may name. For a full disk it is the rank that writes next.
+  std::set<int> blamed_;
   std::optional<Ballast> ballast_;
 };
 

@@ -1,4 +1,5 @@
-// One fault: a run of `thinwire train` that is disturbed, what became of it, and its continuation.
+// One fault: it is injected into a run of `thinwire train`, the end of the run is checked, and the
+// run is resumed.
 #pragma once
 
 #include <filesystem>
@@ -8,32 +9,33 @@
 
 namespace thinwire::faults {
 
-// A stopped worker is noticed by the deadline of the others (--timeout), a worker that is disturbed
-// while it joins by theirs (--join-timeout). All other faults must be noticed without one, so these
-// runs have deadlines that no run lives to see.
+// The other workers notice a stopped worker by their deadline (--timeout), and a fault of a worker
+// that joins by theirs for joining (--join-timeout). They must notice all other faults without a
+// deadline, so these runs have one that no run reaches.
 struct Deadlines {
   Seconds stop{3};
   Seconds join{10};
 };
 inline constexpr Seconds kEndless{100'000};
-// A run that has not ended after this time hangs. It is patience with a busy machine, and no
-// promise: how long survivors really take is recorded.
+// A run that has not ended after this time hangs. The limit is long because the machine may be
+// busy; the time that survivors really take is recorded.
 inline constexpr Seconds kPatience{300};
 
 struct Outcome {
   Fault fault;
-  bool injected = false;     // else the run never came to its moment, and shows nothing
+  bool injected = false;     // else the run did not reach the moment of the fault
   Seconds survivors{0};      // from the fault until the last survivor had ended
   Seconds run{0};            // ... until the launcher had ended
-  bool hung = false;         // the run had to be killed
+  bool hung = false;         // this program had to kill the run
   bool named = false;        // by every survivor and by the launcher
-  bool clean = false;        // no process, port or temporary file was left
-  bool resumed = false;      // from the newest checkpoint that was whole when the run ended
-  std::string problem = {};  // empty: all is as it should be
+  bool clean = false;        // no process, port or temporary file was left behind
+  bool resumed = false;      // from the newest checkpoint that was intact when the run ended
+  std::string problem = {};  // empty: there is none
   std::string output = {};   // of the disturbed run, and its events of errors
 };
 
-// Runs `program`, a thinwire, in `scratch`, a directory that is empty before and afterwards.
+// Runs `program`, a thinwire binary, in the directory `scratch`, which is empty before and
+// afterwards.
 Outcome inject(const Fault& fault, const std::string& program, const std::filesystem::path& scratch,
                const Deadlines& deadlines);
 

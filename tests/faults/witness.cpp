@@ -49,7 +49,7 @@ bool blames_one_of(const ErrorFields& error, const Scene& scene) {
   return scene.blamed.contains(error.peer) && error.host == scene.host && !error.operation.empty();
 }
 
-// Only these fields are looked at here.
+// Returns the fields that this program checks.
 ErrorFields fields_of(const observe::Json& event) {
   const auto rank = [&](const char* key) {
     const auto found = event.find(key);
@@ -69,7 +69,7 @@ ErrorFields fields_of(const observe::Json& event) {
   return fields;
 }
 
-// Returns which rank noticed a fault by its deadline though it had to notice the fault itself.
+// Returns which rank noticed a fault by its deadline although it had to notice the fault itself.
 std::string by_deadline(const std::vector<ErrorFields>& errors, const Scene& scene) {
   for (const ErrorFields& error : errors) {
     if (!scene.without_deadline || error.kind != ErrorKind::deadline) continue;
@@ -78,8 +78,8 @@ std::string by_deadline(const std::vector<ErrorFields>& errors, const Scene& sce
   return "";
 }
 
-// Before a group is complete nobody can be lost to it. Who gave up is not to blame, nor who is
-// quoted.
+// Before a group is complete no rank can be lost. A rank that gave up is not to blame, nor is a
+// rank whose error is quoted.
 bool launcher_names_while_joining(const std::string& last, const Scene& scene) {
   static const std::regex kSpeaker(R"(rank \d+ gave up|said: rank \d+ \([^)]*\))");
   const std::string accused = std::regex_replace(last, kSpeaker, "");
@@ -112,7 +112,7 @@ std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors) {
 std::string not_named(const std::vector<ErrorFields>& errors, std::string_view err,
                       const Scene& scene, int exit_code) {
   const std::vector<std::string> lines = lines_of(err);
-  if (lines.empty()) return "nobody says anything";
+  if (lines.empty()) return "there is no output";
   const std::string& last = lines.back();  // the launcher's
   if (std::string late = by_deadline(errors, scene); !late.empty()) return late;
   for (const int rank : scene.survivors) {
@@ -143,13 +143,14 @@ std::string not_named_under_mpi(const std::vector<ErrorFields>& errors, std::str
            scene.blamed.contains(std::stoi(match[1]));
   });
   if (std::string late = by_deadline(errors, scene); !late.empty()) return late;
-  // A rank that its peers gave up blames itself, which tells nothing about a fault of another.
+  // A rank that its peers gave up blames itself, which does not show that the fault of another rank
+  // was named.
   const bool by_rank = std::ranges::any_of(errors, [&](const ErrorFields& error) {
     const bool given_up = error.peer == error.rank && error.operation != "save";
     return !given_up && blames_one_of(error, scene);
   });
   if (!by_mpirun && !by_rank) {
-    return fmt::format("nobody names rank {}, its host and the operation",
+    return fmt::format("no error names rank {}, its host and the operation",
                        fmt::join(scene.blamed, " or "));
   }
   if (exit_code == 0) return "the exit code is 0";

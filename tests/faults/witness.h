@@ -1,4 +1,4 @@
-// What the workers and their launcher say about a fault, compared with what happened.
+// Compares the errors of the workers and of their launcher with the fault that was injected.
 #pragma once
 
 #include <filesystem>
@@ -14,11 +14,12 @@ namespace thinwire::faults {
 // Returns the fields of all errors in an event stream, in the order in which they were written.
 std::vector<ErrorFields> errors_in(const std::filesystem::path& events);
 
-// A disturbed run as it should be told about.
+// What the errors of a run with a fault must contain.
 struct Scene {
   std::string host;         // of all ranks
-  std::set<int> survivors;  // who must speak; while joining nobody, for the launcher may know first
-  std::set<int> blamed;     // any of whom may be named
+  std::set<int> survivors;  // ranks that must report an error; none while joining, because the
+                            // launcher may be first
+  std::set<int> blamed;     // each error must name one of these ranks
   bool joining = false;
   bool without_deadline = false;  // the fault itself must be noticed: no error may be a deadline
 };

@@ -15,7 +15,7 @@ constexpr std::size_t kRecords = 10'000;  // in each file
 constexpr std::size_t kPixels = std::size_t{3} * 32 * 32;
 constexpr std::uint64_t kFileBytes = kRecords * (1 + kPixels);
 
-// The directory itself, or the one that the official archive unpacks to.
+// Returns the directory itself, or the subdirectory of the official archive.
 fs::path find_batches(const fs::path& directory) {
   std::error_code ignored;
   const fs::path inner = directory / "cifar-10-batches-bin";
@@ -29,7 +29,7 @@ std::string advice_for(const fs::path& directory) {
       fmt::format("get CIFAR-10 with `tools/get-data cifar10 {}`", directory.string());
   for (const fs::path& here : {directory, directory / "cifar-10-batches-py"}) {
     if (fs::exists(here / "data_batch_1", ignored)) {
-      return "what is there is the Python version, the binary version is needed: " + get;
+      return "the directory has the Python version, but the binary version is needed: " + get;
     }
   }
   return get;
@@ -50,7 +50,7 @@ std::unique_ptr<Dataset> read_files(std::vector<DataFile> files) {
       std::uint8_t& label = set.labels[example];
       file.read({&label, 1});
       if (label >= kClasses) {
-        file.refuse(fmt::format("is damaged: record {} has label {}, labels are 0 to {}", record,
+        file.refuse(fmt::format("is damaged: record {} has label {} (labels are 0 to {})", record,
                                 label, kClasses - 1));
       }
       file.read({set.pixels.data() + example * kPixels, kPixels});

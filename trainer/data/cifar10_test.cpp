@@ -8,7 +8,8 @@ namespace {
 constexpr std::uintmax_t kRecordBytes = 3073;
 constexpr std::uintmax_t kFileBytes = 10'000 * kRecordBytes;
 
-// Six files of the right size, all zeros but what a test writes. They are sparse: hardly any disk.
+// Six files of the right size, all zeros except for the bytes that a test writes. They are sparse
+// files, which take hardly any disk space.
 class Cifar10 : public testing::Test {
  protected:
   void make(const std::string& folder) {
@@ -56,7 +57,7 @@ TEST_F(Cifar10, IsReadAndNormalised) {
   EXPECT_FLOAT_EQ(last.pixels[3'071], (1 - 0.4465f) / 0.2616f);
 }
 
-TEST_F(Cifar10, IsFoundWhereItsArchiveUnpacksTo) {
+TEST_F(Cifar10, IsFoundInTheDirectoryOfItsArchive) {
   make("cifar-10-batches-bin");
   put("test_batch.bin", 0, 8);
   const DataPair pair = load_data(spec(), 1);
@@ -83,7 +84,7 @@ TEST_F(Cifar10, RefusesAFileOfAnotherSize) {
   expect_contains(refusal(spec()), {"data_batch_4.bin", "30730001 bytes", "30730000"});
 }
 
-TEST_F(Cifar10, TellsThePythonVersionApart) {
+TEST_F(Cifar10, RecognisesThePythonVersion) {
   directory_.write("data_batch_1", "pickled");
   expect_contains(refusal(spec()), {"Python version", "tools/get-data cifar10"});
 }

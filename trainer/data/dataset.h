@@ -1,4 +1,5 @@
-// Labelled examples in memory, and where they come from. Plain C++: no torch here.
+// Labelled examples in memory, and the sources from which they are loaded. This is plain C++,
+// without torch.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 
 namespace thinwire::trainer {
 
-// What one example is made of. Images have channels x height x width floats and one label;
-// sequences have `length` tokens and as many labels (the token that follows each).
+// The shape of one example. An image has channels x height x width floats and one label; a sequence
+// has `length` tokens and as many labels (for each token, the next one).
 struct ExampleShape {
   enum class Kind { image, sequence };
   Kind kind = Kind::image;
@@ -31,27 +32,28 @@ struct ExampleShape {
   }
 };
 
-// Where one example is written to. Only the spans of its kind are used.
+// The memory to which one example is written. Only the spans of its kind are used.
 struct ExampleSlot {
   MutFloats pixels;
   std::span<std::int64_t> tokens;
   std::span<std::int64_t> labels;
 };
 
-// An augmentation depends on these only, so that it is the same on every rank and in every run.
+// An augmentation depends only on these values and on the example, so that it is the same on every
+// rank and in every run.
 struct Augmentation {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
 };
 
-// Immutable once made; read() may be called from several threads.
+// A data set, which does not change; read() may be called from several threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual ExampleShape shape() const = 0;
   virtual std::size_t size() const = 0;
-  // Writes example `index`, which is below size(), as the network sees it: normalised,
-  // and, with an augmentation, varied. The spans have the sizes that shape() tells.
+  // Writes example `index`, which is below size(), as the input of the network: normalised and, if
+  // `augmentation` is not null, augmented. The spans have the sizes of shape().
   virtual void read(std::size_t index, const Augmentation* augmentation,
                     const ExampleSlot& slot) const = 0;
 };
@@ -69,9 +71,9 @@ struct DataSource {
 };
 std::span<const DataSource> data_sources();
 
-// "digits", "mnist:DIR", "cifar10:DIR", "text:FILE", "text:word:FILE". ConfigError for an unknown
-// name (with the closest), for a missing or damaged file (with its name, the expected size and how
-// to get it).
+// Loads "digits", "mnist:DIR", "cifar10:DIR", "text:FILE" or "text:word:FILE". Throws ConfigError
+// if the name is unknown (with the closest one) or if a file is missing or damaged (with its name,
+// the expected size and how to get it).
 DataPair load_data(std::string_view spec, std::uint64_t seed);
 
 }  // namespace thinwire::trainer

@@ -1,4 +1,5 @@
-// Pictures of digits, drawn on the spot: 28 x 28 pixels, no download, the same for the same seed.
+// Images of digits that are generated when they are loaded: 28 x 28 pixels, no download, the same
+// for the same seed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,11 +19,11 @@ constexpr std::size_t kTrainExamples = 12'000;
 constexpr std::size_t kTestExamples = 2'000;
 constexpr float kHeight = 19.0f;  // of an upright digit at scale 1, in pixels
 
-// Squared distance of each pixel's centre to the nearest stroke, where that is near enough to
-// count.
+// The squared distance of each pixel's centre to the nearest stroke, exact only for pixels near a
+// stroke.
 using Canvas = std::array<float, std::size_t{kSide} * kSide>;
 
-// The numbers of one example, one after the other.
+// The random numbers of one example, in sequence.
 class Draws {
  public:
   Draws(std::uint64_t seed, std::uint64_t example) : seed_(seed), example_(example) {}
@@ -43,11 +44,10 @@ class Draws {
   std::size_t used_ = block_.size();
 };
 
-// How one writer holds the pen and the paper: bends the glyph, then shears, scales, turns and
-// moves it.
-class Hand {
+// The random distortion of one example: bends the glyph, then shears, scales, rotates and moves it.
+class Distortion {
  public:
-  explicit Hand(Draws& draws) {
+  explicit Distortion(Draws& draws) {
     for (Wave& wave : waves_) {
       wave.amount = draws.between(-0.06f, 0.06f);
       wave.frequency = draws.between(2.0f, 6.0f);
@@ -81,7 +81,8 @@ class Hand {
   Point centre_;
 };
 
-// Lowers the distances of the pixels within `reach` of the stroke, and perhaps of some around them.
+// Updates the distances of the pixels within `reach` of the stroke, and possibly of some
+// neighbours.
 void draw(const Stroke& stroke, float reach, Canvas& canvas) {
   const Point from = stroke.from;
   const float dx = stroke.to.x - from.x, dy = stroke.to.y - from.y;
@@ -108,7 +109,7 @@ void draw(const Stroke& stroke, float reach, Canvas& canvas) {
 
 void draw_example(const std::vector<Glyph>& ways, Draws& draws, std::uint8_t* pixels) {
   const Glyph& glyph = ways[draws.bits() % ways.size()];
-  const Hand hand(draws);
+  const Distortion distortion(draws);
   const float radius = draws.between(0.7f, 1.7f);
   const float darkness = draws.between(0.6f, 1.0f);
   const float noise = draws.between(0.05f, 0.25f);
@@ -116,23 +117,24 @@ void draw_example(const std::vector<Glyph>& ways, Draws& draws, std::uint8_t* pi
   Canvas canvas;
   canvas.fill(reach * reach);
   for (const Stroke& stroke : glyph.strokes) {
-    draw({hand.place(stroke.from), hand.place(stroke.to)}, reach, canvas);
+    draw({distortion.place(stroke.from), distortion.place(stroke.to)}, reach, canvas);
   }
   for (const float distance2 : canvas) {
     // The edge of a stroke is one pixel wide.
     const float ink = std::min(1.0f, reach - std::sqrt(distance2));
-    // The sum of two uniform numbers: a triangular distribution, near enough to a bell.
+    // The noise is the sum of two uniform numbers: a triangular distribution, which is close to a
+    // normal one.
     const std::uint32_t bits = draws.bits();
     const float grain =
         static_cast<float>((bits & 0xffffu) + (bits >> 16)) * (1.0f / 65536.0f) - 1.0f;
-    // 256 equal steps from 0 to 1.
+    // The range from 0 to 1 is divided into 256 equal steps.
     *pixels++ = static_cast<std::uint8_t>(255.999f *
                                           std::clamp(darkness * ink + noise * grain, 0.0f, 1.0f));
   }
 }
 
-// Train and test draw from streams of their own: the upper half of the example number tells them
-// apart.
+// The training set and the test set use different random streams, which the upper half of the
+// example number distinguishes.
 std::unique_ptr<Dataset> make_digits(std::uint64_t seed, std::uint64_t stream, std::size_t count) {
   std::array<std::vector<Glyph>, kDigits> ways;
   for (int digit = 0; digit < kDigits; ++digit) {

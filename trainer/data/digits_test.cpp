@@ -17,7 +17,7 @@ const DataPair& digits() {
   return pair;
 }
 
-TEST(Digits, HaveTheirSizeAndEvenlyManyOfEach) {
+TEST(Digits, HaveTheirSizeAndEqualClasses) {
   EXPECT_EQ(digits().train->size(), 12'000u);
   EXPECT_EQ(digits().test->size(), 2'000u);
   for (const Dataset* data : {digits().train.get(), digits().test.get()}) {
@@ -70,8 +70,9 @@ TEST(Digits, AreNormalisedAndEachHasInk) {
   EXPECT_NEAR(squares / values, 1, 0.03);
 }
 
-// The label is what is drawn, and comparing with the mean picture of each digit is not enough.
-TEST(Digits, CanBeToldApartButNotByTemplates) {
+// The labels match the images, but a comparison with the mean image of each digit does not classify
+// all of them.
+TEST(Digits, CanBeClassifiedButNotByMeanImages) {
   std::vector<std::array<double, kPixels>> means(10);
   for (std::size_t i = 0; i < digits().train->size(); ++i) {
     const Example example = read_example(*digits().train, i);

@@ -22,7 +22,7 @@ DataFile::DataFile(fs::path path, std::uint64_t expected_bytes, std::string advi
   if (failure) refuse(fmt::format("cannot be read: {}", failure.message()));
 }
 
-// Before it is opened: to open a pipe would wait for a writer.
+// This is checked before the file is opened, because opening a pipe would wait for a writer.
 void DataFile::check_kind(std::uint64_t expected_bytes) const {
   std::error_code failure;
   const fs::file_status status = fs::status(path_, failure);
@@ -61,7 +61,8 @@ void DataFile::read(std::span<std::uint8_t> into) {
   if (std::ferror(file_.get()) != 0) {
     refuse(fmt::format("cannot be read: {}", std::generic_category().message(errno)));
   }
-  refuse(fmt::format("ended after {} of {} bytes: something is changing it", got, into.size()));
+  refuse(
+      fmt::format("ended after {} of {} bytes: another program is changing it", got, into.size()));
 }
 
 void DataFile::refuse(std::string_view reason) const {

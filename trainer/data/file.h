@@ -1,4 +1,4 @@
-// A file of a data set, which may be missing, damaged or something else altogether.
+// A file of a data set, which may be missing, damaged or not a regular file.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,25 @@
 
 namespace thinwire::trainer {
 
-// Every failure is a ConfigError that names the file and ends with `advice`: how to get it.
+// Every failure is a ConfigError that names the file and ends with `advice`, which says how to get
+// the file.
 class DataFile {
  public:
-  // Opens it. `expected_bytes` is what the published file has, for the message if it is missing;
-  // 0 if it may have any size.
+  // Opens the file. `expected_bytes` is the size of the published file, for the message if it is
+  // missing; 0 if it may have any size.
   DataFile(std::filesystem::path path, std::uint64_t expected_bytes, std::string advice);
 
   std::uint64_t size() const noexcept { return size_; }
-  // Throws unless the file has exactly as many bytes. To be called before memory is allocated.
+  // Throws unless the file has exactly this size. Called before memory is allocated.
   void expect_size(std::uint64_t bytes) const;
-  // Bytes that were not read yet.
+  // Returns how many bytes were not read yet.
   std::uint64_t left() const noexcept { return size_ - read_; }
-  // Throws unless as much memory is available. To be called before memory is allocated whose size
-  // the file decides.
+  // Throws unless this much memory is available. Called before memory is allocated whose size the
+  // file decides.
   void expect_room(std::uint64_t bytes) const;
-  // The next bytes.
+  // Reads the next into.size() bytes.
   void read(std::span<std::uint8_t> into);
-  // "'PATH' REASON; ADVICE"
+  // Throws ConfigError with the text "'PATH' REASON; ADVICE".
   [[noreturn]] void refuse(std::string_view reason) const;
 
  private:

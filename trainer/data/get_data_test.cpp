@@ -1,4 +1,4 @@
-// tools/get-data with a network made of shell scripts.
+// Tests tools/get-data with shell scripts in place of curl and npm.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -18,7 +18,8 @@ class GetData : public testing::Test {
   std::filesystem::path bin() const { return scratch_.path() / "bin"; }
   std::string target() const { return scratch_.str() + "/target"; }
 
-  // A program that is found before the real one. Everything it is told goes to the log first.
+  // Creates a program that is found before the real one. It writes its arguments to the log and
+  // runs `script`.
   void fake(const std::string& name, const std::string& script) const {
     const std::string file = scratch_.write(
         "bin/" + name, "#!/bin/sh\necho " + name + " \"$@\" >>" + log() + "\n" + script + "\n");
@@ -30,7 +31,7 @@ class GetData : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // Only the programs of `tools` and the fakes can be found.
+  // Runs tools/get-data with a PATH that has only some standard tools and the fakes.
   std::string run(const std::vector<std::string>& arguments, int exit_code) const {
     for (const char* tool : {"bash", "sh", "env", "tar", "gzip", "stat", "sha256sum", "cat",
                              "mktemp", "mkdir", "chmod", "mv", "rm", "truncate", "cp"}) {
@@ -48,7 +49,7 @@ class GetData : public testing::Test {
     return child.merged();
   }
 
-  // What is left in the target directory, temporary files included.
+  // Returns the files in the target directory, temporary ones included.
   std::vector<std::string> left() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(target())) {
@@ -58,7 +59,8 @@ class GetData : public testing::Test {
     return names;
   }
 
-  // Writes an archive of six CIFAR-10 batches, the last of them of `last_bytes`, to $archive.
+  // Returns a script that writes an archive of six CIFAR-10 batches to `archive`; the last one has
+  // `last_bytes` bytes.
   static std::string pack_cifar10(const std::string& archive, const std::string& last_bytes) {
     return "d=$(mktemp -d) && mkdir $d/cifar-10-batches-bin && cd $d/cifar-10-batches-bin && "
            "truncate -s 30730000 data_batch_1.bin data_batch_2.bin data_batch_3.bin "
@@ -70,7 +72,7 @@ class GetData : public testing::Test {
   test::ScratchDirectory scratch_;
 };
 
-// The word after --output.
+// Sets $archive to the word after --output.
 constexpr const char* kOutputOption =
     "while [ $# -gt 0 ]; do [ \"$1\" = --output ] && archive=$2; shift; done; ";
 

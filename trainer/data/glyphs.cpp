@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kStrokeLength = 0.12f;
 
-// A straight line, or a part of an ellipse. Angles in degrees: 0 is right, 90 down, 180 left.
+// A straight line or a part of an ellipse. Angles are in degrees: 0 is right, 90 down, 180 left.
 struct Piece {
   bool curved = false;
   Point a, b;  // ends of the line; centre and half axes of the ellipse

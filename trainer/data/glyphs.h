@@ -1,4 +1,4 @@
-// The ten digits as lines to be drawn with a pen.
+// The shapes of the ten digits, as lines.
 #pragma once
 
 #include <span>
@@ -14,14 +14,14 @@ struct Stroke {
   Point from, to;
 };
 
-// One way of writing a digit, centred, one unit high, y downwards. Curves come as short strokes,
-// straight lines are cut too, so that the whole can be bent.
+// One form of a digit, centred, one unit high, with y downwards. Curves and straight lines are
+// divided into short strokes, so that the whole can be bent.
 struct Glyph {
   int digit = 0;
   std::vector<Stroke> strokes;
 };
 
-// Every way of writing `digit`, in a fixed order.
+// Returns all forms of `digit`, in a fixed order.
 std::vector<Glyph> glyphs_of(int digit);
 
 }  // namespace thinwire::trainer

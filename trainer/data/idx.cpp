@@ -20,7 +20,7 @@ std::uint32_t read_word(DataFile& file) {
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
 }
 
-// Stays at the largest number where the product is beyond it.
+// Returns the product, or the largest number if the product overflows.
 std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   return b != 0 && a > kMost / b ? kMost : a * b;
 }
@@ -47,7 +47,7 @@ std::vector<std::uint32_t> read_idx_extents(DataFile& file, std::size_t dimensio
     extents.push_back(read_word(file));
     count = times(count, extents.back());
   }
-  if (count == 0) file.refuse("holds nothing: its header has an extent of 0");
+  if (count == 0) file.refuse("holds nothing (its header has an extent of 0)");
   if (file.size() - header_bytes != count) {
     file.refuse(
         fmt::format("is damaged: it has {} bytes, but its header promises {} values, "

@@ -8,11 +8,13 @@
 
 namespace thinwire::trainer {
 
-// The extents of an array of bytes with as many dimensions as told, outermost first, none of them
-// 0. ConfigError if the header says otherwise, or if the file has not the size that it promises.
+// Reads the extents of an array of bytes with `dimensions` dimensions, outermost first. Throws
+// ConfigError if the header is another one, if an extent is 0, or if the size of the file does not
+// match the extents.
 std::vector<std::uint32_t> read_idx_extents(DataFile& file, std::size_t dimensions);
 
-// The bytes that follow: as many as the product of the extents. ConfigError if memory lacks.
+// Reads the bytes that follow: as many as the product of the extents. Throws ConfigError if not
+// enough memory is available.
 std::vector<std::uint8_t> read_idx_values(DataFile& file);
 
 }  // namespace thinwire::trainer

@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::int64_t kBorder = 4;
 
-// The start of the window into the picture, and whether it is mirrored.
+// The position of the window in the image, and whether it is mirrored.
 struct Window {
   std::int64_t top = 0, left = 0;
   bool mirrored = false;
 };
 
-// Any of the 2 x kBorder + 1 offsets from -kBorder on; the bias is below 2^-28.
+// Returns one of the 2 x kBorder + 1 offsets from -kBorder on, uniformly up to a bias below 2^-28.
 std::int64_t offset(std::uint32_t bits) {
   return static_cast<std::int64_t>((std::uint64_t{bits} * (2 * kBorder + 1)) >> 32) - kBorder;
 }
@@ -63,7 +63,7 @@ class Images final : public Dataset {
         std::fill_n(to, width, table[0]);
         continue;
       }
-      // Columns first ... last-1 of this row of the window lie inside the picture.
+      // Columns first ... last-1 of this row of the window are inside the image.
       const std::int64_t first = std::clamp<std::int64_t>(-window.left, 0, width);
       const std::int64_t last = std::clamp<std::int64_t>(width - window.left, first, width);
       std::fill_n(to, first, table[0]);

@@ -1,4 +1,5 @@
-// Labelled pictures held as bytes, one plane per channel; what digits, mnist and cifar10 become.
+// Labelled images in memory as bytes, one plane per channel: the data sets digits, mnist and
+// cifar10.
 #pragma once
 
 #include <array>
@@ -9,16 +10,16 @@
 
 namespace thinwire::trainer {
 
-// How a byte of one channel becomes what the network sees: (byte / 255 - mean) / deviation.
+// How a byte of one channel becomes an input of the network: (byte / 255 - mean) / deviation.
 struct Normalisation {
   float mean = 0;
   float deviation = 1;
 };
 
-// What an augmentation does to a picture.
+// What an augmentation does to an image.
 enum class Variation {
   none,
-  crop_flip,  // a window of the picture with a border of 4 black pixels, mirrored half of the time
+  crop_flip,  // a random window of the image with a border of 4 black pixels; half are mirrored
 };
 
 struct ImageSet {

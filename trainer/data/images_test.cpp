@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kChannels = 2, kHeight = 9, kWidth = 11;
 constexpr std::size_t kExamples = 3;
 
-// No two bytes of an example are alike, and none is black.
+// Returns a set in which the bytes of an example are all different, and none is black.
 ImageSet small_set(Variation variation) {
   ImageSet set;
   set.shape.channels = kChannels;
@@ -32,7 +32,7 @@ ImageSet small_set(Variation variation) {
   return set;
 }
 
-// What read() must give for one window, written as plainly as possible.
+// Returns what read() must return for one window, computed in the simplest way.
 std::vector<float> expected(const ImageSet& set, std::size_t index, std::int64_t top,
                             std::int64_t left, bool mirrored) {
   std::vector<float> result;
@@ -63,7 +63,7 @@ TEST(Images, AreNormalisedChannelByChannel) {
   }
 }
 
-TEST(Images, AreLeftAloneWithoutAVariation) {
+TEST(Images, AreUnchangedWithoutAVariation) {
   const auto data = make_images(small_set(Variation::none));
   const Augmentation augmentation{1, 7};
   EXPECT_EQ(read_example(*data, 1), read_example(*data, 1, &augmentation));
@@ -111,7 +111,7 @@ TEST(Images, VaryWithSeedEpochAndExampleAlone) {
   EXPECT_NE(windows(1, 0), windows(1, 1));
 }
 
-// A picture smaller than the border may be cropped away altogether.
+// The window of an image that is smaller than the border may not contain any of it.
 TEST(Images, MayBeSmallerThanTheBorder) {
   ImageSet set;
   set.shape.channels = 1;

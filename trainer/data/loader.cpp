@@ -17,7 +17,7 @@
 namespace thinwire::trainer {
 namespace {
 
-// Examples of all workers in one step; never more than there are.
+// Returns the number of examples of all workers in one step, at most all examples.
 std::size_t global_batch(std::size_t examples, const LoaderOptions& options) {
   if (options.batch >= examples) return examples;
   return std::min(examples, options.batch * static_cast<std::size_t>(options.workers));
@@ -26,13 +26,13 @@ std::size_t global_batch(std::size_t examples, const LoaderOptions& options) {
 void check(const Dataset& data, const LoaderOptions& options) {
   if (options.workers < 1 || options.rank < 0 || options.rank >= options.workers) {
     throw ConfigError(
-        fmt::format("loader: there is no rank {} among {} workers", options.rank, options.workers));
+        fmt::format("loader: rank out of range ({}; {} workers)", options.rank, options.workers));
   }
   if (options.batch < 1)
     throw ConfigError("loader: the batch is empty; at least 1 example per worker is needed");
   if (data.size() < 1 || data.size() > std::numeric_limits<std::uint32_t>::max()) {
     throw ConfigError(fmt::format(
-        "loader: the data set has {} examples; 1 to 4294967295 are possible", data.size()));
+        "loader: wrong number of examples ({}); 1 to 4294967295 are possible", data.size()));
   }
 }
 
@@ -52,8 +52,8 @@ BatchRange batch_range(std::size_t examples, const LoaderOptions& options,
 
 void shuffle_epoch(std::uint64_t seed, std::uint64_t epoch, std::vector<std::uint32_t>& order) {
   std::iota(order.begin(), order.end(), 0u);
-  // Fisher and Yates, from the end. 32 random bits are scaled to the range: with n examples, no
-  // order is preferred by more than n / 2^32.
+  // This is the Fisher-Yates shuffle, from the end. 32 random bits are scaled to the range: with n
+  // examples, the bias towards any order is at most n / 2^32.
   std::array<std::uint32_t, 4> bits{};
   for (std::size_t i = order.size(); i > 1; --i) {
     const std::size_t draw = order.size() - i;
@@ -64,8 +64,8 @@ void shuffle_epoch(std::uint64_t seed, std::uint64_t epoch, std::vector<std::uin
   }
 }
 
-// A ring of batches. The reading thread fills them in order, next() hands them out; the one that
-// was handed out last is not touched.
+// A ring of batches. The reading thread fills them in order, and next() returns them; the batch
+// that was returned last is not touched.
 class Loader::Reader {
  public:
   Reader(const Dataset& data, const LoaderOptions& options)
@@ -98,7 +98,7 @@ class Loader::Reader {
                                          [&] { return filled_ > taken_ || failure_ != nullptr; });
     if (!moved) {
       throw Error(
-          fmt::format("loader: no batch of data came within {} s (the reader is stuck in step {})",
+          fmt::format("loader: no batch was read within {} s (the reader is stuck in step {})",
                       options_.patience.count(), options_.step + taken_));
     }
     if (filled_ == taken_) std::rethrow_exception(failure_);
@@ -111,7 +111,7 @@ class Loader::Reader {
     return (examples + stride - 1) / stride;
   }
 
-  // The first batch of an epoch is the largest that a worker gets.
+  // Allocates memory for the first batch of an epoch, which is the largest of a worker.
   void reserve(Batch& batch) const {
     const BatchRange first = batch_range(data_.size(), options_, 0);
     const std::size_t workers = static_cast<std::size_t>(options_.workers);
@@ -174,7 +174,7 @@ class Loader::Reader {
   const ExampleShape shape_;
   const LoaderOptions options_;
   const std::uint64_t steps_per_epoch_;
-  // These belong to the thread that calls fill().
+  // Only the thread that calls fill() uses these.
   std::vector<std::uint32_t> order_;
   std::uint64_t order_epoch_;
 

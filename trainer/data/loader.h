@@ -1,5 +1,5 @@
-// Deals the examples of each epoch out to the workers and reads ahead, so that the training step
-// never waits for data.
+// Distributes the examples of each epoch over the workers and reads ahead, so that a training step
+// does not wait for data.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace thinwire::trainer {
 
 struct Batch {
-  std::size_t examples = 0;         // of this worker; 0 if a last, small batch left none for it
+  std::size_t examples = 0;  // of this worker; 0 if the last batch is too small for all workers
   std::size_t global_examples = 0;  // of all workers together
   std::uint64_t epoch = 0;
   std::vector<float> pixels;
@@ -24,30 +24,32 @@ struct LoaderOptions {
   int workers = 1;
   std::size_t batch = 32;  // examples per worker and step
   std::uint64_t seed = 1;
-  std::uint64_t step = 0;  // the first to be read; position is a function of the step alone
+  std::uint64_t step = 0;  // the first step to be read; the position depends only on the step
   bool augment = true;
-  bool serves = false;  // takes no part of the batches: its own are empty
-  // Batches that a thread of its own reads in advance. 0: no thread, next() reads by itself; for
-  // simulated workers, of which there are many, and whose compute is timed.
+  bool serves = false;  // this rank only serves: its batches are empty
+  // How many batches a background thread reads in advance. 0: there is no thread, and next() reads
+  // itself. Simulated workers use 0, because there are many of them, and because their computing is
+  // timed.
   std::size_t ahead = 2;
-  Seconds patience{120};  // how long next() waits for that thread
+  Seconds patience{120};  // how long next() waits for the background thread
 };
 
-// An epoch is one random order of all examples, the same on every worker, cut into global batches
-// of batch x workers examples; worker r takes the r-th part of each. So P workers with batch B see
+// An epoch is a random order of all examples, the same on every worker, divided into global batches
+// of batch x workers examples; worker r uses the r-th part of each. So P workers with batch B use
 // the same examples in each step as one worker with batch P x B. The last global batch of an epoch
-// may be smaller and is dealt out evenly.
+// may be smaller and is distributed evenly.
 class Loader {
  public:
-  // `data` must outlive the loader. ConfigError if the options make no sense.
+  // `data` must outlive the loader. Throws ConfigError if the options are not valid.
   Loader(const Dataset& data, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   std::uint64_t steps_per_epoch() const noexcept;
-  // The batch of the next step. Valid until the next call. Throws what the data set threw, once all
-  // batches before that are delivered, and then for ever; Error if the reader is stuck.
+  // Returns the batch of the next step, which is valid until the next call. If the data set throws,
+  // next() first returns all batches before the error and then throws it in every call. Throws
+  // Error if the reader is stuck.
   const Batch& next();
 
  private:
@@ -55,7 +57,7 @@ class Loader {
   std::unique_ptr<Reader> reader_;
 };
 
-// Examples [begin, end) of the order of an epoch that `rank` trains on in `step` of that epoch.
+// The range [begin, end) in the order of an epoch that a rank uses in one step of that epoch.
 struct BatchRange {
   std::size_t begin = 0, end = 0;
   std::size_t global_examples = 0;
@@ -63,8 +65,8 @@ struct BatchRange {
 BatchRange batch_range(std::size_t examples, const LoaderOptions& options,
                        std::uint64_t step_of_epoch);
 
-// The order of one epoch: a permutation of 0 ... order.size()-1 that is a function of that size and
-// of (seed, epoch) alone.
+// Fills `order` with the order of one epoch: a permutation of 0 ... order.size()-1 that depends
+// only on that size, the seed and the epoch.
 void shuffle_epoch(std::uint64_t seed, std::uint64_t epoch, std::vector<std::uint32_t>& order);
 
 }  // namespace thinwire::trainer

@@ -1,4 +1,4 @@
-// Counts what the whole program allocates while a loader runs.
+// Counts the allocations of the whole program while a loader runs.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace {
 std::atomic<std::uint64_t> allocations{0};
 }
 
-// Not inlined: the compiler would see free() share_losses memory of operator new.
+// These are not inlined, because the compiler would warn that free() gets memory of operator new.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes != 0 ? bytes : 1);

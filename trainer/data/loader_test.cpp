@@ -17,7 +17,8 @@
 namespace thinwire::trainer {
 namespace {
 
-// Example i has the label i, and the pixels i, seed and epoch of its augmentation.
+// A data set in which example i has the label i; its pixels are i and the seed and epoch of the
+// augmentation.
 class Numbers : public Dataset {
  public:
   explicit Numbers(std::size_t size) : size_(size) {}
@@ -56,7 +57,7 @@ LoaderOptions options_of(int rank, int workers, std::size_t batch, std::uint64_t
   return options;
 }
 
-// The labels of each of the first `steps` batches of one worker.
+// Returns the labels of each of the first `steps` batches of one worker.
 std::vector<Labels> batches(const Dataset& data, const LoaderOptions& options,
                             std::uint64_t steps) {
   Loader loader(data, options);
@@ -71,7 +72,7 @@ std::vector<Labels> batches(const Dataset& data, const LoaderOptions& options,
   return result;
 }
 
-// The same of all workers together, in the order of their ranks.
+// Does the same for all workers together, in the order of their ranks.
 std::vector<Labels> global_batches(const Dataset& data, LoaderOptions options,
                                    std::uint64_t steps) {
   std::vector<Labels> result(steps);
@@ -183,7 +184,7 @@ RC_GTEST_PROP(LoaderProperty, OneWorkerWithTheWholeBatchSeesTheSame, ()) {
   RC_ASSERT(global_batches(data, many, steps) == batches(data, one, steps));
 }
 
-RC_GTEST_PROP(LoaderProperty, GoesOnAnywhereAsIfItHadNeverStopped, ()) {
+RC_GTEST_PROP(LoaderProperty, ContinuesAtAnyStepAsIfItHadNeverStopped, ()) {
   const Numbers data(*rc::gen::inRange<std::size_t>(1, 100));
   LoaderOptions options = any_options();
   options.rank = *rc::gen::inRange(0, options.workers);
@@ -195,7 +196,7 @@ RC_GTEST_PROP(LoaderProperty, GoesOnAnywhereAsIfItHadNeverStopped, ()) {
             std::vector(whole.begin() + static_cast<std::ptrdiff_t>(options.step), whole.end()));
 }
 
-TEST(Loader, DealsTheLastBatchOutEvenly) {
+TEST(Loader, DistributesTheLastBatchEvenly) {
   const Numbers data(23);  // 12 + 11 with three workers of 4
   for (int rank = 0; rank < 3; ++rank) {
     Loader loader(data, options_of(rank, 3, 4));
@@ -224,7 +225,7 @@ TEST(Loader, GivesSomeWorkersNothingIfThereAreTooFewExamples) {
   EXPECT_EQ(examples, 9u);
 }
 
-TEST(Loader, TellsTheAugmentationItsSeedAndEpoch) {
+TEST(Loader, PassesSeedAndEpochToTheAugmentation) {
   const Numbers data(6);
   LoaderOptions options = options_of(0, 1, 4, 77);
   Loader varied(data, options);
@@ -275,7 +276,7 @@ bool reaches(const std::atomic<std::uint64_t>& count, std::uint64_t target) {
   return true;
 }
 
-// While a step computes, the next batches are read; the one in use is left alone.
+// While a step computes, the next batches are read, and the one in use is not touched.
 TEST(Loader, ReadsAheadWithoutTouchingTheBatchInUse) {
   const Numbers data(1'000);
   LoaderOptions options = options_of(0, 1, 10);
@@ -294,7 +295,7 @@ TEST(Loader, ReadsAheadWithoutTouchingTheBatchInUse) {
   EXPECT_EQ(buffers.size(), 4u);
 }
 
-TEST(Loader, WithoutReadingAheadReadsOnlyWhatIsAskedFor) {
+TEST(Loader, WithoutReadingAheadReadsOneBatchPerCall) {
   const Numbers data(1'000);
   LoaderOptions options = options_of(0, 1, 10);
   options.ahead = 0;
@@ -306,7 +307,7 @@ TEST(Loader, WithoutReadingAheadReadsOnlyWhatIsAskedFor) {
   }
 }
 
-// Fails when it comes to one example.
+// A data set that throws when one of its examples is read.
 class Broken final : public Numbers {
  public:
   Broken(std::size_t size, std::size_t bad) : Numbers(size), bad_(bad) {}
@@ -342,7 +343,7 @@ TEST(Loader, DeliversWhatCameBeforeAnErrorAndThenTheError) {
   }
 }
 
-// Reads nothing until it is let go.
+// A data set whose read() blocks until the test releases it.
 class Stuck final : public Numbers {
  public:
   using Numbers::Numbers;
@@ -354,7 +355,7 @@ class Stuck final : public Numbers {
   mutable std::latch gate{1};
 };
 
-TEST(Loader, DoesNotWaitForEver) {
+TEST(Loader, WaitsAtMostForItsPatience) {
   const Stuck data(10);
   LoaderOptions options = options_of(0, 1, 2);
   options.step = 3;
@@ -373,7 +374,7 @@ TEST(Loader, DoesNotWaitForEver) {
   EXPECT_EQ(Loader(data, options).next().examples, 2u);
 }
 
-TEST(Loader, RefusesOptionsThatMakeNoSense) {
+TEST(Loader, RefusesInvalidOptions) {
   const Numbers data(10), none(0);
   EXPECT_THROW(Loader(none, options_of(0, 1, 1)), ConfigError);
   EXPECT_THROW(Loader(data, options_of(0, 1, 0)), ConfigError);

@@ -1,4 +1,4 @@
-// MNIST (LeCun, Cortes, Burges) and what shares its format, such as Fashion-MNIST.
+// MNIST (LeCun, Cortes, Burges) and data sets in the same format, such as Fashion-MNIST.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,19 +26,19 @@ std::unique_ptr<Dataset> read_part(const fs::path& directory, const char* part,
   read_idx_extents(label_file, 1);
   const std::vector<std::uint32_t> pictures = read_idx_extents(image_file, 3);
   if (pictures[1] != kSide || pictures[2] != kSide) {
-    image_file.refuse(fmt::format("has pictures of {} x {} pixels, not {} x {}", pictures[1],
+    image_file.refuse(fmt::format("has images of {} x {} pixels, not {} x {}", pictures[1],
                                   pictures[2], kSide, kSide));
   }
   std::vector<std::uint8_t> labels = read_idx_values(label_file);
   if (const auto wrong = std::find_if(labels.begin(), labels.end(),
                                       [](std::uint8_t label) { return label >= kClasses; });
       wrong != labels.end()) {
-    label_file.refuse(fmt::format("is damaged: label {} is {}, labels are 0 to {}",
+    label_file.refuse(fmt::format("is damaged: label {} is {} (labels are 0 to {})",
                                   wrong - labels.begin(), *wrong, kClasses - 1));
   }
   if (pictures[0] != labels.size()) {
     image_file.refuse(
-        fmt::format("has {} pictures, but there are {} labels", pictures[0], labels.size()));
+        fmt::format("has {} images, but there are {} labels", pictures[0], labels.size()));
   }
 
   ImageSet set;

@@ -32,7 +32,7 @@ FileBytes labels(const FileBytes& values) {
   return bytes;
 }
 
-// Four whole files with 3 and 2 examples; a test replaces one of them.
+// Four intact files with 3 and 2 examples; a test replaces one of them.
 class Mnist : public testing::Test {
  protected:
   Mnist() {
@@ -77,19 +77,19 @@ TEST_F(Mnist, NamesAMissingFileItsSizeAndHowToGetIt) {
                   {"/no/such/place/train-images-idx3-ubyte", "missing", "47040016 bytes"});
 }
 
-TEST_F(Mnist, TellsHowToUnpackWhatIsPacked) {
+TEST_F(Mnist, SaysHowToUnpackACompressedFile) {
   const auto file = directory_.path() / "train-labels-idx1-ubyte";
   std::filesystem::rename(file, file.string() + ".gz");
   expect_contains(refusal(spec()), {"is missing", "gunzip -k " + file.string() + ".gz"});
 }
 
-TEST_F(Mnist, RefusesWhatIsNoFile) {
+TEST_F(Mnist, RefusesWhatIsNotARegularFile) {
   const auto file = directory_.path() / "train-images-idx3-ubyte";
   std::filesystem::remove(file);
   std::filesystem::create_directory(file);
   expect_contains(refusal(spec()), {file.string(), "is not a file"});
   std::filesystem::remove(file);
-  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);  // to open it would wait for ever
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);  // opening it would block
   expect_contains(refusal(spec()), {file.string(), "is not a file"});
   std::filesystem::remove(file);
   std::filesystem::create_symlink(file, file);
@@ -109,14 +109,14 @@ TEST_F(Mnist, RefusesAFileOfAnotherSizeThanItsHeaderPromises) {
 }
 
 // The sizes are compared before memory is allocated.
-TEST_F(Mnist, RefusesAHeaderThatPromisesMoreThanTheWorldHolds) {
+TEST_F(Mnist, RefusesAHeaderWithAbsurdExtents) {
   FileBytes bytes;
   for (const std::uint32_t word : {0x803u, ~0u, ~0u, ~0u}) put_word(bytes, word);
   expect_contains(refusal_of("train-images-idx3-ubyte", bytes),
                   {"it has 16 bytes", "4294967295 x 4294967295 x 4294967295"});
 }
 
-// As long as its header promises, but mostly a hole: 1 TiB that nobody could hold.
+// The file is sparse and has the size that its header announces: 1 TiB, more than any memory.
 TEST_F(Mnist, RefusesWhatDoesNotFitIntoMemoryBeforeItIsRead) {
   FileBytes bytes;
   for (const std::uint32_t word : {0x803u, 1u << 16, 1u << 16, 1u << 8}) put_word(bytes, word);
@@ -142,12 +142,12 @@ TEST_F(Mnist, RefusesForeignContents) {
   expect_contains(refusal_of("train-images-idx3-ubyte", wrong), {"0x00000d03", "0x00000803"});
   expect_contains(refusal_of("train-images-idx3-ubyte", images(0)), {"holds nothing"});
   expect_contains(refusal_of("train-images-idx3-ubyte", images(3, 32, 28)), {"32 x 28", "28 x 28"});
-  expect_contains(refusal_of("train-images-idx3-ubyte", images(4)), {"4 pictures", "3 labels"});
+  expect_contains(refusal_of("train-images-idx3-ubyte", images(4)), {"4 images", "3 labels"});
   expect_contains(refusal_of("train-labels-idx1-ubyte", labels({1, 10, 2})),
                   {"label 1 is 10", "0 to 9"});
 }
 
-// Whatever the bytes, the answer is a data set or a ConfigError.
+// For any bytes the result is a data set or a ConfigError.
 RC_GTEST_PROP(MnistProperty, AnyBytesAreReadOrRefused, ()) {
   const test::ScratchDirectory directory;
   FileBytes image_bytes = images(2), label_bytes = labels({3, 4});

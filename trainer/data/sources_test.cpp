@@ -22,7 +22,7 @@ TEST(DataSources, UnknownNamesAreRefusedWithTheClosest) {
   expect_contains(refusal(""), {"unknown data"});
 }
 
-TEST(DataSources, TellWhichArgumentIsMissing) {
+TEST(DataSources, NameTheMissingArgument) {
   expect_contains(refusal("mnist"), {"mnist:DIR", "tools/get-data mnist"});
   expect_contains(refusal("mnist:"), {"mnist:DIR"});
   expect_contains(refusal("cifar10"), {"cifar10:DIR", "tools/get-data cifar10"});

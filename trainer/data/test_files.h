@@ -1,4 +1,4 @@
-// Files that a test writes, and what a data set says about them.
+// Functions for tests of data sets: the error of a spec, and the contents of an example.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace thinwire::trainer {
 
 using FileBytes = std::vector<std::uint8_t>;
 
-// The message with which a spec is refused; empty, and a failed test, if it is not.
+// Returns the message with which a spec is refused. If it is not refused, the test fails.
 inline std::string refusal(const std::string& spec) {
   try {
     (void)load_data(spec, 1);
@@ -26,14 +26,14 @@ inline std::string refusal(const std::string& spec) {
   return {};
 }
 
-// Fails the test for each of `parts` that `text` lacks.
+// Fails the test for each of `parts` that is not in `text`.
 inline void expect_contains(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts) {
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
   }
 }
 
-// One example with memory of its own.
+// One example that owns its memory.
 struct Example {
   std::vector<float> pixels;
   std::vector<std::int64_t> tokens;

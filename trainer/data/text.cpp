@@ -23,8 +23,8 @@ using Token = std::uint16_t;
 // The last tenth is the test set.
 std::size_t train_part(std::size_t tokens) { return tokens - tokens / 10; }
 
-// Windows that follow each other without overlap. The label of a token is the token after it, so
-// the windows need one token more than they hold; what is left over at the end is not used.
+// Consecutive windows without overlap. The label of a token is the next token, so the windows need
+// one token more than they contain; tokens that are left over at the end are not used.
 class Windows final : public Dataset {
  public:
   Windows(std::vector<Token> tokens, std::int64_t window, std::size_t classes)
@@ -49,14 +49,13 @@ class Windows final : public Dataset {
   ExampleShape shape_;
 };
 
-// Throws unless there is a window, and the token after it, in the test set; the training set is
-// larger.
+// Throws unless the test set has a window and the token after it. The training set is larger.
 void check_length(const DataFile& file, std::size_t tokens, std::int64_t window,
                   std::string_view unit) {
   const auto least = static_cast<std::size_t>(10 * (window + 1));
   if (tokens >= least) return;
   file.refuse(
-      fmt::format("is too short: it has {} {}, at least {} are needed, because the last "
+      fmt::format("is too short ({} {}; at least {} are needed), because the last "
                   "tenth is the test set and must fill a window of {}",
                   tokens, unit, least, window));
 }
@@ -67,7 +66,7 @@ DataPair split_windows(const std::vector<Token>& tokens, std::int64_t window, st
           std::make_unique<Windows>(std::vector<Token>(middle, tokens.end()), window, classes)};
 }
 
-// Tokens are the bytes that occur anywhere in the text, in order.
+// The tokens are the bytes that occur anywhere in the text, in the order of their values.
 DataPair load_characters(const DataFile& file, std::string_view text) {
   check_length(file, text.size(), kCharacterWindow, "characters");
   std::array<bool, 256> occurs{};
@@ -94,8 +93,8 @@ std::vector<std::string_view> split_words(std::string_view text) {
   return words;
 }
 
-// Token 0 is <unk>; the others are the most frequent words of the training set, commonest first,
-// equally common ones in alphabetical order.
+// Token 0 is <unk>. The others are the most frequent words of the training set, in the order of
+// frequency; equally frequent ones are in alphabetical order.
 std::unordered_map<std::string_view, Token> make_vocabulary(
     std::span<const std::string_view> words) {
   std::unordered_map<std::string_view, std::size_t> counts;

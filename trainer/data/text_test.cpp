@@ -40,10 +40,10 @@ TEST(TextCharacters, AreTheBytesThatOccurInOrder) {
   EXPECT_EQ(read_example(*pair.test, 0).tokens[1], token.at(text[901]));
 }
 
-TEST(TextWords, AreRankedByHowCommonTheyAre) {
+TEST(TextWords, AreRankedByFrequency) {
   const test::ScratchDirectory directory;
-  // 400 words; of each four "the" twice, "<unk>" is known to be unknown, "zebra" is not in
-  // training.
+  // 400 words. Of each four, two are "the". The text itself contains "<unk>", and "zebra" is not in
+  // the training set.
   const std::string text = repeat("the\tcat  the <unk>\r\n", 90) + repeat("the dog zebra the ", 10);
   const DataPair pair = load_data("text:word:" + directory.write("a.txt", text), 1);
   EXPECT_EQ(pair.train->shape().length, 35);
@@ -68,7 +68,7 @@ TEST(TextWords, BeyondTheTenThousandMostCommonAreUnknown) {
   text += repeat("often ", 4'000);
   const DataPair pair = load_data("text:word:" + directory.write("a.txt", text), 1);
   EXPECT_EQ(pair.train->shape().classes, 10'001);
-  // "often" is the commonest; of the words seen once, the alphabet decides.
+  // "often" is the most frequent word; words that occur once are in alphabetical order.
   EXPECT_EQ(read_example(*pair.train, 0).tokens[0], 2);
   EXPECT_EQ(read_example(*pair.train, 0).tokens[1], 3);
   EXPECT_EQ(read_example(*pair.train, 9'997 / 35).tokens[9'997 % 35], 9'999);

@@ -5,9 +5,10 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr std::int64_t kSmallestSide = 63;  // what the first layers leave something of
+constexpr std::int64_t kSmallestSide = 63;  // smaller images are empty after the pooling layers
 
-// The one-tower form of Krizhevsky 2014 ("One weird trick"). Smaller images are scaled up.
+// The one-tower form of Krizhevsky 2014 ("One weird trick"). Images that are too small are scaled
+// up.
 class AlexNet final : public Network {
  public:
   explicit AlexNet(const ExampleShape& shape)

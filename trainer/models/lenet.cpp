@@ -23,7 +23,7 @@ class LeNet final : public Network {
     x = torch::max_pool2d(convolution2_(x), 2);
     return output_(torch::relu(hidden_(x.flatten(1))));
   }
-  // Two rounds of a 5x5 filter without padding and pooling by 2.
+  // Returns the side after two layers, each a 5x5 filter without padding and pooling by 2.
   static std::int64_t pooled(std::int64_t side) { return ((side - 4) / 2 - 4) / 2; }
 
  private:

@@ -6,7 +6,8 @@ namespace {
 
 constexpr std::int64_t kWidth = 200;
 
-// Each window of tokens starts from an empty state, so that windows can be shuffled and dealt out.
+// Each window of tokens starts from an empty state, so that windows can be shuffled and distributed
+// over workers.
 class Lstm final : public Network {
  public:
   explicit Lstm(const ExampleShape& shape)

@@ -1,4 +1,4 @@
-// Neural networks by name. libtorch lives in trainer/ only.
+// Neural networks by name. Only trainer/ uses libtorch.
 #pragma once
 
 #include <torch/torch.h>
@@ -12,8 +12,7 @@
 
 namespace thinwire::trainer {
 
-// The random numbers of one step for the random parts of a network (dropout); set before each
-// forward pass.
+// Identifies the random numbers of one step, for dropout. Set before each forward pass.
 struct StepRandom {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
@@ -22,8 +21,8 @@ struct StepRandom {
 
 class Network : public torch::nn::Module {
  public:
-  // Logits, one row per label: images [n, c, h, w] -> [n, classes], tokens [n, length] ->
-  // [n * length, classes].
+  // Returns the logits, one row per label: images [n, c, h, w] -> [n, classes], tokens [n, length]
+  // -> [n * length, classes].
   virtual torch::Tensor forward(torch::Tensor input) = 0;
 
   StepRandom random;
@@ -52,16 +51,16 @@ struct ModelEntry {
 };
 std::span<const ModelEntry> models();
 
-// A network of that name for such examples, with weights that are a function of the seed.
-// ConfigError for an unknown name (with the closest) or examples it cannot take. Thread-safe:
-// torch's global random generator is used under a lock.
+// Returns a network of that name for examples of this shape, with weights that are a function of
+// the seed. Throws ConfigError if the name is unknown (with the closest one) or if the network
+// cannot use such examples. Thread-safe: torch's global random generator is used under a lock.
 std::shared_ptr<Network> make_network(std::string_view name, const ExampleShape& shape,
                                       std::uint64_t seed);
 
-// Weights of convolutions by He et al. 2015 (fan out), as the ResNet paper has them.
+// Initialises the weights of convolutions by He et al. 2015 (fan out), as in the ResNet paper.
 void initialise_convolutions(torch::nn::Module& module);
 
-// ConfigError unless the examples are images.
+// Throws ConfigError unless the examples are images.
 void require_images(std::string_view model, const ExampleShape& shape);
 
 }  // namespace thinwire::trainer

@@ -12,7 +12,8 @@ nn::Sequential normed_convolution(std::int64_t in, std::int64_t out, std::int64_
       nn::BatchNorm2d(out));
 }
 
-// 1x1 narrows, 3x3 works, 1x1 widens by four.
+// A bottleneck block: a 1x1 convolution to fewer channels, a 3x3 convolution, and a 1x1 convolution
+// to four times as many.
 class Bottleneck final : public nn::Module {
  public:
   Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)

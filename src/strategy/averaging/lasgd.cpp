@@ -15,6 +15,7 @@
 #include "strategy/common/progress_rounds.h"
 #include "strategy/common/state.h"
 #include "thinwire/collective.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::strategy {
 namespace {
@@ -171,9 +172,9 @@ class LaSgd final : public ModelStrategy {
 
   // One round, in the background.
   void average(Transport& lane) {
-    // Where a byte stands for several, as many parts as the whole model has.
+    // With a payload scale, the part of the model has as many parts as the whole model.
     const auto part = static_cast<std::size_t>(
-        std::max(1.0, static_cast<double>(kPart) / lane.runtime().payload_scale()));
+        std::max(1.0, static_cast<double>(kPart) / transport::payload_scale(lane)));
     for (std::size_t begin = 0; begin < numel_; begin += part) {
       snapshot_.resize(std::min(part, numel_ - begin));
       ledger_.snapshot(begin, snapshot_);

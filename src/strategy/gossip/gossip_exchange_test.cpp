@@ -429,7 +429,7 @@ TEST(GossipMessage, RefusesForeignBytes) {
   message.room()[0] ^= std::byte{1};
   message.room()[6] ^= std::byte{2};
   const auto other = test::must_throw<WireError>([&] { message.read(bytes); });
-  EXPECT_TRUE(test::has(other.what(), "version 3, this program knows 1"));
+  EXPECT_TRUE(test::has(other.what(), "version (3; this program has 1)"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "strategy/lowrank/low_rank.h"
 #include "thinwire/collective.h"
 #include "thinwire/strategy.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::strategy {
 namespace {
@@ -85,7 +86,7 @@ void PowerSgd::begin(const StrategyContext& context) {
   scratch_.resize(longest);
   const auto bytes = [&](std::size_t numel) {
     return static_cast<double>(
-        allreduce_bytes(wire.represented_bytes(numel), wire.rank(), wire.size()));
+        allreduce_bytes(transport::represented_bytes(wire, numel), wire.rank(), wire.size()));
   };
   counts_.dense_bytes = bytes(layout.numel);
   counts_.bytes = bytes(first_.size()) + bytes(mean_.size());

@@ -23,6 +23,7 @@
 #include "strategy/quantized/quantization_keys.h"
 #include "strategy/quantized/step_timing.h"
 #include "strategy/quantized/stratified_draw.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::strategy {
 namespace {
@@ -38,7 +39,7 @@ class GRandK final : public GradientStrategy {
 
   void begin(const StrategyContext& context) override {
     const Layout& layout = context.layout;
-    const std::size_t numel = context.wire.represented_bytes(layout.numel);
+    const std::size_t numel = transport::represented_bytes(context.wire, layout.numel);
     if (numel > std::size_t{1} << 32) {
       throw ConfigError(
           fmt::format("grandk: the model has too many parameters ({}); at most 2^32", numel));

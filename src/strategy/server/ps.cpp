@@ -16,6 +16,7 @@
 #include "strategy/server/union_selection.h"
 #include "strategy/sparse/pick_outcomes.h"
 #include "strategy/sparse/sparse_strategy.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::strategy {
 namespace {
@@ -111,7 +112,8 @@ class ParameterServer final : public SparseStrategy {
 
  private:
   bool has_many(const Transport& wire, std::size_t k) const {
-    return wire.represented_bytes(k) >= kFewestPerShard * static_cast<std::size_t>(servers_.count);
+    return transport::represented_bytes(wire, k) >=
+           kFewestPerShard * static_cast<std::size_t>(servers_.count);
   }
 
   // Warns if the options ask for something that will not happen.
@@ -129,8 +131,8 @@ class ParameterServer final : public SparseStrategy {
           "density {:g} of {} parameters is {} coordinates on {} shard(s): below {} per shard the "
           "union is not shrunk, and workers select by magnitude alone. Raise density, or use fewer "
           "servers",
-          density(), context.wire.represented_bytes(numel), context.wire.represented_bytes(k),
-          servers_.count, kFewestPerShard));
+          density(), transport::represented_bytes(context.wire, numel),
+          transport::represented_bytes(context.wire, k), servers_.count, kFewestPerShard));
     }
   }
 

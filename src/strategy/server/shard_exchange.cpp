@@ -7,6 +7,7 @@
 
 #include "strategy/common/phase_time.h"
 #include "strategy/common/state.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::strategy {
 namespace {
@@ -129,7 +130,8 @@ void ShardExchange::talk(Transport& wire) {
     receives_.push_back(down_->post_recv(server, kAggregateTag, incoming_[shard], Fit::at_most));
     if (!contributes()) continue;
     sends_.push_back(up_->post_send(server, kPushTag, outgoing_[shard]));
-    tally_.bytes_up += static_cast<double>(wire.represented_bytes(outgoing_[shard].size()));
+    tally_.bytes_up +=
+        static_cast<double>(transport::represented_bytes(wire, outgoing_[shard].size()));
   }
   for (const Pending& each : sends_) up_->wait(each);
   for (const Pending& each : receives_) {
@@ -155,7 +157,7 @@ void ShardExchange::decode_aggregates(const Transport& wire) {
     if (!own) continue;
     ++tally_.forms[static_cast<std::size_t>(server_->form())];
     tally_.bytes_down +=
-        static_cast<double>(wire.represented_bytes(message.size())) * (wire.size() - 1);
+        static_cast<double>(transport::represented_bytes(wire, message.size())) * (wire.size() - 1);
   }
 }
 

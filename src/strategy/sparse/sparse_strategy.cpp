@@ -12,6 +12,7 @@
 #include "strategy/common/phase_time.h"
 #include "strategy/common/state.h"
 #include "thinwire/collective.h"
+#include "transport/payload_scale.h"
 
 namespace thinwire::strategy {
 namespace {
@@ -52,7 +53,7 @@ SgdConfig SparseStrategy::optimizer_share(const SgdConfig& asked) const {
 
 void SparseStrategy::begin(const StrategyContext& context) {
   const Layout& layout = context.layout;
-  if (const std::size_t numel = context.wire.represented_bytes(layout.numel);
+  if (const std::size_t numel = transport::represented_bytes(context.wire, layout.numel);
       numel > kMostParameters) {
     throw ConfigError(fmt::format(
         "sparse strategy: the model has too many parameters ({}); at most 2^32", numel));
@@ -173,9 +174,9 @@ bool SparseStrategy::agree_finite(const GradientStep& context) {
 bool SparseStrategy::is_dense_shorter(const Transport& wire, std::size_t numel,
                                       std::size_t k) const {
   if (k == numel) return true;
-  const std::size_t all = wire.represented_bytes(numel);
+  const std::size_t all = transport::represented_bytes(wire, numel);
   const auto dense = static_cast<double>(allreduce_bytes(all, 0, wire.size()));
-  return busiest_bytes(all, wire.represented_bytes(k), wire.size()) >= dense;
+  return busiest_bytes(all, transport::represented_bytes(wire, k), wire.size()) >= dense;
 }
 
 double SparseStrategy::message_bytes(std::size_t numel, std::size_t k) const {

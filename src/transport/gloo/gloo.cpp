@@ -1,9 +1,10 @@
-// Gloo over TCP. Gloo's unbound buffers do not tell how many bytes arrived, and abort the process
-// if a message is longer than its buffer, so a message travels as
+// Gloo over TCP. Gloo's unbound buffers do not report how many bytes arrived, and Gloo aborts the
+// process if a message is longer than its buffer. So a message is sent as
 //   a head   its length (u64), and, up to kInline bytes, the message itself
 //   a body   longer messages, straight from and into the caller's memory, in pieces of kPiece
-// A piece's slot contains its length: pieces meet only if both sides agree about it. Head and body
-// of an exact receive are posted at once; any other receive learns its length from the head first.
+// The slot of a piece contains the length of the piece, so that pieces match only if both sides use
+// the same length. The head and body of an exact receive are posted at once; any other receive
+// waits for the head, which has the length, before it posts the body.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ constexpr std::size_t kInline = 1008;
 constexpr std::size_t kPiece = std::size_t{4} << 20;
 constexpr std::size_t kHeadBytes = sizeof(std::uint64_t) + kInline;
 
-// A slot: 1 bit head or body, 15 bits lane, 17 bits tag, 31 bits length of the piece.
+// The bits of a slot: 1 for head or body, 15 for the lane, 17 for the tag, 31 for the length of the
+// piece.
 std::uint64_t head_slot(int lane, Tag tag) {
   return static_cast<std::uint64_t>(lane) << 48 | static_cast<std::uint64_t>(tag) << 31;
 }
@@ -44,14 +46,14 @@ class GlooTransport final : public Transport {
  private:
   struct Operation {
     std::array<std::byte, kHeadBytes> head_bytes;
-    std::unique_ptr<Buffer> head;  // around head_bytes, for good
-    std::unique_ptr<Buffer> body;  // around the caller's memory, for one message
+    std::unique_ptr<Buffer> head;  // of head_bytes; kept for later messages
+    std::unique_ptr<Buffer> body;  // of the caller's memory; for one message
     MutBytes memory;
     int peer = kAnyRank;
     bool head_received = false;
     std::size_t length = 0;     // of the message, once known
     std::size_t body_done = 0;  // bytes
-    bool broken = false;        // could not even be posted
+    bool broken = false;        // Gloo refused to post it; wait() throws
   };
 
   std::uint32_t start(int peer, MutBytes memory) {
@@ -96,7 +98,7 @@ class GlooTransport final : public Transport {
         operation.body->send(to, slot, offset, bytes);
       });
     } catch (const gloo::IoException&) {
-      operation.broken = true;  // wait() tells
+      operation.broken = true;  // wait() throws
     }
     return ticket;
   }
@@ -112,11 +114,11 @@ class GlooTransport final : public Transport {
       }
       // Bodies must be posted in the order of their heads.
       const bool overtakes = std::ranges::any_of(
-          lengthless_, [&](const Lengthless& earlier) { return earlier.tag == tag; });
+          unknown_lengths_, [&](const UnknownLength& earlier) { return earlier.tag == tag; });
       if (fit == Fit::exact && from != kAnyRank && !overtakes) {
         receive_body(operation, tag, into.size());
       } else {
-        lengthless_.push_back({ticket, tag});
+        unknown_lengths_.push_back({ticket, tag});
       }
     } catch (const gloo::IoException&) {
       operation.broken = true;
@@ -152,8 +154,8 @@ class GlooTransport final : public Transport {
   // Receives the head of this operation, and before it those of earlier receives with the same tag
   // that still need their length.
   void receive_heads_until(std::uint32_t ticket, Tag tag, Seconds timeout) {
-    for (auto next = lengthless_.begin(); next != lengthless_.end();) {
-      const Lengthless current = *next;
+    for (auto next = unknown_lengths_.begin(); next != unknown_lengths_.end();) {
+      const UnknownLength current = *next;
       if (current.tag != tag) {
         ++next;
         continue;
@@ -165,7 +167,7 @@ class GlooTransport final : public Transport {
       } catch (const gloo::IoException&) {
         blame(operation);
       }
-      next = lengthless_.erase(next);
+      next = unknown_lengths_.erase(next);
       if (current.ticket == ticket) return;
     }
     receive_head(operations_[ticket], timeout);
@@ -214,7 +216,8 @@ class GlooTransport final : public Transport {
     if (outcome == GlooGroup::Outcome::broken) blame(operation);
   }
 
-  // A peer that is late may be waiting itself: then the error names the rank that all wait for.
+  // A late peer may itself be waiting for another rank. Then the error names the rank for which all
+  // wait.
   [[noreturn]] void blame_delay(const Operation& operation, Seconds timeout) {
     if (operation.peer == kAnyRank) throw DeadlinePassed{operation.body_done};
     if (group_->has_left(operation.peer)) {
@@ -244,20 +247,20 @@ class GlooTransport final : public Transport {
     return std::make_unique<GlooTransport>(*this, lane_);
   }
 
-  // A receive whose body is not posted yet.
-  struct Lengthless {
+  // A receive whose body is not posted yet, because its length is unknown.
+  struct UnknownLength {
     std::uint32_t ticket;
     Tag tag;
   };
 
-  std::shared_ptr<GlooGroup> group_;  // shared by the lanes, which may outlive one another
+  std::shared_ptr<GlooGroup> group_;  // shared by the lanes of this rank
   int lane_ = 0;
-  std::vector<Lengthless> lengthless_;  // in the order posted
+  std::vector<UnknownLength> unknown_lengths_;  // in the order posted
   TicketPool<Operation> operations_;
 };
 
-// Gloo writes to sockets whose other end may be gone, which by default ends the process without a
-// message. A program that handles the signal itself is left alone.
+// Gloo writes to sockets whose other end may be closed, and the default action of SIGPIPE would end
+// the process without a message. If the program handles SIGPIPE itself, nothing is changed.
 void survive_broken_pipes() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);
@@ -277,7 +280,8 @@ void run_gloo(const BackendOptions& options, const Worker& worker) {
       throw lost_at_farewell(transport, loss->rank, options.timeout, loss->reason);
     }
   } catch (const TransportError& error) {
-    // The others receive the name of the rank that this one lost, not its own.
+    // If this rank failed because it lost another rank, the others are to blame that rank, not this
+    // one.
     const bool alone = error.peer() < 0 || error.peer() == options.rank;
     group->fail(alone ? options.rank : error.peer(),
                 fmt::format("{} failed with \"{}\"",

@@ -13,7 +13,7 @@
 namespace thinwire::transport {
 namespace {
 
-// No message of a transport uses this slot: its length would be 2^31 - 1.
+// No message of a transport uses this slot, because a piece would have 2^31 - 1 bytes.
 constexpr std::uint64_t kProofSlot = ~std::uint64_t{0};
 
 }  // namespace
@@ -88,7 +88,7 @@ void GlooGroup::prove_to_all(const JoinOptions& options) {
   for (std::size_t peer = 0; peer < size; ++peer) base::ByteWriter(mine).put(Bytes(nonce));
   swap_with_all(mine, nonces, deadline);
 
-  // The proof that `from` gives to `to`, by the nonce of `to` and its own.
+  // Returns the proof that `from` sends to `to`. It covers the nonces of both.
   const auto proof = [&](int from, int to, Bytes asked, Bytes own) {
     const std::uint32_t ranks[] = {static_cast<std::uint32_t>(from),
                                    static_cast<std::uint32_t>(to)};
@@ -174,7 +174,7 @@ void GlooGroup::abort_waits() {
   }
 }
 
-// A rank that waits for a message from any rank is not held up by a certain one.
+// Waits for a message from any rank are left out, because no particular rank is to blame for them.
 int GlooGroup::longest_awaited() const {
   const std::lock_guard lock(mutex_);
   const auto wait = std::ranges::find_if(waits_, [](const Wait& w) { return w.peer != kAnyRank; });
@@ -182,9 +182,10 @@ int GlooGroup::longest_awaited() const {
 }
 
 rendezvous::LostRank GlooGroup::culprit_of_break(int peer) {
-  // Most connections break because a rank died or gave up: the server is about to announce it.
-  constexpr Seconds kNewsTravel{0.3};
-  if (const auto loss = membership_->wait_for_loss(rendezvous::deadline_in(kNewsTravel)))
+  // Most connections close because a rank died or failed, and the server will announce that within
+  // this time.
+  constexpr Seconds kAnnouncementTime{0.3};
+  if (const auto loss = membership_->wait_for_loss(rendezvous::deadline_in(kAnnouncementTime)))
     return *loss;
   const int about = peer == kAnyRank ? peers_.front() : peer;
   return *membership_->report_suspect(rendezvous::FailureDetector::Kind::broken, about,

@@ -1,11 +1,13 @@
-// What the lanes of a rank share on Gloo: the connections, and the waits that a loss has to end.
+// The state that the lanes of a rank share on Gloo: the connections, and the waits that must end
+// when a rank is lost.
 //
-// Gloo closes all connections when one wait times out, and knows only of the death of the peer it
-// waits for. Membership tells every rank who died; a wait that it ends is aborted.
+// Gloo closes all connections when one wait times out, and a wait notices only the death of the
+// peer that it waits for. The Membership informs every rank which rank died; then all waits of this
+// rank are aborted.
 //
-// While ranks join, each of Gloo's connections waits at a port of its own for the first that comes,
-// whoever it is. So both ends prove that they know the job's token before they are used. Afterwards
-// none of these ports is open.
+// While ranks join, each of Gloo's connections listens at a port of its own and accepts the first
+// client, whichever it is. So both ends prove that they know the job's token before a connection is
+// used. Afterwards none of these ports is open.
 #pragma once
 
 #include <gloo/common/error.h>
@@ -26,7 +28,7 @@ class GlooGroup {
  public:
   using Buffer = gloo::transport::UnboundBuffer;
 
-  // Joins; a group of one needs no network.
+  // Joins the group. A group of one rank uses no network. Throws TransportError (join).
   explicit GlooGroup(const JoinOptions& options);
   ~GlooGroup();
 
@@ -38,8 +40,8 @@ class GlooGroup {
     return context_->createUnboundBuffer(memory, bytes);
   }
 
-  // Waits for one completion of the buffer, which depends on `peer`, unless a rank dies.
-  // `wait_once` is Gloo's wait: false if it was aborted.
+  // Waits for one completion of the buffer, which depends on `peer`. Returns early if a rank dies.
+  // `wait_once` calls Gloo's wait and returns false if that was aborted.
   enum class Outcome { done, late, broken };
   template <class Wait>
   Outcome wait(Buffer& buffer, int peer, Seconds timeout, Wait wait_once) {
@@ -47,7 +49,7 @@ class GlooGroup {
     while (true) {
       begin_wait(buffer, peer);
       try {
-        // A death that was announced before the wait was listed did not abort it.
+        // A loss that was announced before begin_wait() did not abort this wait.
         const int limit = membership_->loss() ? 0 : rendezvous::milliseconds_left(deadline);
         const bool completed = wait_once(buffer, std::chrono::milliseconds(limit));
         end_wait(buffer);
@@ -60,12 +62,13 @@ class GlooGroup {
     }
   }
 
-  // These return the rank to blame for a wait that broke, and for one that was late.
+  // Return the rank to blame for a wait whose connection closed, and for a wait that timed out.
   rendezvous::LostRank culprit_of_break(int peer);
   rendezvous::LostRank culprit_of_delay(int peer, Seconds timeout);
   bool has_left(int peer) const { return membership_->has_left(peer); }
 
-  // The end of this rank's work, in peace (or who is lost, for others are not done) or by an error.
+  // Called at the end of this rank's work: leave() if it succeeded; it returns the rank that is
+  // lost, if any, while others are still working. fail() if it ended by an error.
   std::optional<rendezvous::LostRank> leave(Seconds timeout);
   void fail(int culprit, const std::string& reason) noexcept;
 

@@ -1,4 +1,5 @@
-// Gloo's connections are used only by those who proved that they know the job's token.
+// Tests that Gloo's connections are used only after both ends have proven that they know the job's
+// token.
 #include "transport/gloo/gloo_group.h"
 
 #include <gloo/transport/tcp/device.h>
@@ -19,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t kProofSlot = ~std::uint64_t{0};
 
-// Rank 0 is as it should be; rank 1 has joined the rendezvous, but somebody else holds its end of
+// Rank 0 is a correct rank. Rank 1 has joined the rendezvous, but another program holds its end of
 // Gloo's connection.
 class FalsePeer : public testing::Test {
  protected:
@@ -56,7 +57,7 @@ TEST_F(FalsePeer, WithAWrongProofIsRefusedByName) {
   std::array<std::byte, 32> guess{}, answer{};
   const auto out = context_->createUnboundBuffer(guess.data(), guess.size());
   const auto in = context_->createUnboundBuffer(answer.data(), answer.size());
-  for (int message = 0; message < 2; ++message) {  // a nonce, and what should be a proof
+  for (int message = 0; message < 2; ++message) {  // a nonce, and an invalid proof
     in->recv(0, kProofSlot);
     out->send(0, kProofSlot);
     out->waitSend(std::chrono::seconds(10));
@@ -69,11 +70,11 @@ TEST_F(FalsePeer, WithAWrongProofIsRefusedByName) {
   EXPECT_EQ(refusal.fields().operation, "join");
   EXPECT_THAT(refusal.what(), HasSubstr("not know the job token"));
   const auto loss = membership_->wait_for_loss(rendezvous::deadline_in(Seconds(5)));
-  ASSERT_TRUE(loss) << "all others are told why the group ends";
+  ASSERT_TRUE(loss) << "all other ranks must get the reason";
   EXPECT_EQ(loss->rank, 0);
 }
 
-TEST_F(FalsePeer, ThatSaysNothingIsRefusedByName) {
+TEST_F(FalsePeer, ThatSendsNothingIsRefusedByName) {
   const TransportError refusal = start(Seconds(1)).get();
   EXPECT_EQ(refusal.peer(), 1);
   EXPECT_THAT(refusal.what(), AllOf(HasSubstr("rank 1 ("), HasSubstr("does not prove"),

@@ -1,4 +1,4 @@
-// Where Gloo's connections find each other's addresses.
+// The store by which Gloo's connections exchange their addresses.
 #pragma once
 
 #include <gloo/rendezvous/store.h>
@@ -9,7 +9,7 @@
 
 namespace thinwire::transport {
 
-// Gloo's key-value store, kept by the rendezvous.
+// Gloo's key-value store, backed by the table of the rendezvous.
 class RendezvousStore final : public gloo::rendezvous::Store {
  public:
   RendezvousStore(rendezvous::Membership& membership, rendezvous::Deadline deadline)

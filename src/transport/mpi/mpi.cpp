@@ -1,17 +1,18 @@
 // Ranks are the processes of MPI_COMM_WORLD, started by mpirun or srun.
 //
-// MPI can be initialised once per process, so the first run_mpi does it and the last thing the
-// process does is MPI_Finalize; in between run_mpi may be called any number of times, by all ranks
-// alike. If the program embedding us has initialised MPI itself, it also finalizes it.
+// MPI can be initialised once per process. The first run_mpi initialises it, and MPI_Finalize is
+// called when the process exits. In between, run_mpi may be called any number of times, by all
+// ranks together. If the program has initialised MPI itself, it also finalizes it.
 //
-// A worker that throws: the exception leaves run_mpi at once, without MPI_Finalize, which would
-// wait for peers that wait for us. The caller reports it and ends the process with an exit code
-// other than 0; mpirun then ends the other ranks and returns that code (srun: --kill-on-bad-exit).
-// Peers that outlive it find out by their deadlines. A later run_mpi in such a process is refused.
+// If a worker throws, the exception leaves run_mpi at once, without MPI_Finalize, which would wait
+// for peers that wait for this rank. The caller reports the error and ends the process with an exit
+// code other than 0; mpirun then ends the other ranks and returns that code (srun:
+// --kill-on-bad-exit). Peers that still run notice it by their deadlines. A later run_mpi in such a
+// process is refused.
 //
-// MPI has no deadline for MPI_Init, where mpirun watches over the start of the ranks, nor for
-// MPI_Finalize. So all ranks bid each other farewell first, within the deadline of every wait, and
-// a process that is then still held up in MPI_Finalize for as long ends without it.
+// MPI has no deadline for MPI_Init, during which mpirun monitors the ranks, nor for MPI_Finalize.
+// So before MPI_Finalize all ranks inform rank 0 that they have finished, with the usual timeout. A
+// process that is then still blocked in MPI_Finalize after the same time ends without it.
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,32 +29,34 @@
 namespace thinwire::transport {
 namespace {
 
-// MPI is one per process, and so is what became of it.
-struct Condition {
-  std::atomic<bool> failed{false};            // a worker threw
-  std::atomic<Seconds> patience{Seconds(0)};  // of the last run
+// The state of MPI in this process. It is global because MPI is.
+struct ProcessState {
+  std::atomic<bool> failed{false};           // a worker threw
+  std::atomic<Seconds> timeout{Seconds(0)};  // the timeout of the last run
   MpiHealth health;
-  MpiHealth health_at_end;  // a stuck process that has coped says farewell: MPI_Finalize is next
-} condition;
+  // Of the final messages, which are sent even if a lane of the run is stuck.
+  MpiHealth health_at_end;
+} process;
 
-constexpr std::chrono::milliseconds kLastWords{500};
-constexpr Seconds kToFinalize{5};  // with everybody there, on a busy machine
+constexpr std::chrono::milliseconds kErrorOutputTime{500};
+constexpr Seconds kFinalizeTime{5};  // if all ranks call MPI_Finalize, on a busy machine
 
 extern "C" void finalize_mpi(int exit_code, void*) {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (exit_code == 0 && !condition.failed && finalized == 0) {
-    // A rank may be stopped on its way here. No rank is left that could report which one.
+  if (exit_code == 0 && !process.failed && finalized == 0) {
+    // A rank may have been stopped before its MPI_Finalize. The other ranks cannot report which
+    // one, because they are in MPI_Finalize, too.
     std::thread([] {
-      std::this_thread::sleep_for(condition.patience.load() + kToFinalize);
+      std::this_thread::sleep_for(process.timeout.load() + kFinalizeTime);
       _exit(EXIT_FAILURE);
     }).detach();
     MPI_Finalize();
   }
-  // A process that failed must not wait for the others here, but end, so that mpirun ends them.
-  // Only a moment: they may have waited in vain just as long, each for another rank, and all of
-  // their errors together tell which one is stuck.
-  if (condition.failed) std::this_thread::sleep_for(kLastWords);
+  // A process that failed must end without waiting for the others, so that mpirun ends them. It
+  // only leaves them a moment to print their errors: their deadlines may pass at the same time,
+  // each for another rank, and all errors together show which rank is stuck.
+  if (process.failed) std::this_thread::sleep_for(kErrorOutputTime);
 }
 
 ErrorFields joining_needs(Remedy remedy) {
@@ -70,7 +73,7 @@ void check(int code, const char* call) {
                        joining_needs(Remedy::none));
 }
 
-// "Open MPI v4.1.4"
+// Returns text such as "Open MPI v4.1.4".
 std::string library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
@@ -83,7 +86,7 @@ void initialise() {
   int initialised = 0, finalized = 0, threads = MPI_THREAD_SINGLE, found = 0;
   check(MPI_Initialized(&initialised), "MPI_Initialized");
   check(MPI_Finalized(&finalized), "MPI_Finalized");
-  const bool failed = condition.failed || condition.health.stuck;
+  const bool failed = process.failed || process.health.stuck;
   if (finalized != 0 || failed) {
     throw TransportError(TransportError::Kind::join, kAnyRank,
                          fmt::format("transport mpi: {}; MPI cannot be started again in a process: "
@@ -99,7 +102,7 @@ void initialise() {
   check(MPI_Query_thread(&threads), "MPI_Query_thread");
   if (threads < MPI_THREAD_MULTIPLE) {
     throw ConfigError(
-        fmt::format("transport mpi: {} does not give MPI_THREAD_MULTIPLE here; use a build with "
+        fmt::format("transport mpi: {} does not support MPI_THREAD_MULTIPLE here; use a build with "
                     "thread support",
                     library()),
         joining_needs(Remedy::choose_transport));
@@ -107,10 +110,9 @@ void initialise() {
   int* highest_tag = nullptr;
   check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest_tag, &found), "MPI_Comm_get_attr");
   if (found == 0 || *highest_tag < kHighestMpiTag) {
-    throw ConfigError(
-        fmt::format("transport mpi: {} does not offer the tags that it needs (up to {})", library(),
-                    kHighestMpiTag),
-        joining_needs(Remedy::choose_transport));
+    throw ConfigError(fmt::format("transport mpi: {} supports too few tags (up to {} are needed)",
+                                  library(), kHighestMpiTag),
+                      joining_needs(Remedy::choose_transport));
   }
 }
 
@@ -118,7 +120,7 @@ void require_agreement(const JoinOptions& options, int rank, int size) {
   if (size == 1 && options.size > 1) {
     throw ConfigError(fmt::format(
         "transport mpi: {0} workers need an MPI launcher, but this process is alone; start it with "
-        "`mpirun -n {0} ...` or `srun -n {0} ...`. If that was done, the launcher belongs to "
+        "`mpirun -n {0} ...` or `srun -n {0} ...`; if that was done, the launcher belongs to "
         "another MPI than {1}, with which thinwire was built",
         options.size, library()));
   }
@@ -142,7 +144,8 @@ void require_agreement(const JoinOptions& options, int rank, int size) {
 std::vector<std::string> gather_hosts(MPI_Comm comm, int size, const Collective& joining) {
   using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
   const auto ranks = static_cast<std::size_t>(size);
-  // Left to MPI for good if the others do not come.
+  // If the other ranks do not take part, this memory is never freed, because MPI may still write to
+  // it.
   auto names = std::make_unique<std::vector<Name>>(ranks + 1);
   Name& own = names->back();
   int length = 0;
@@ -151,7 +154,7 @@ std::vector<std::string> gather_hosts(MPI_Comm comm, int size, const Collective&
   joining.check(MPI_Iallgather(own.data(), sizeof(Name), MPI_CHAR, names->data(), sizeof(Name),
                                MPI_CHAR, comm, &request));
   try {
-    finish(request, joining, condition.health.stuck);
+    finish(request, joining, process.health.stuck);
   } catch (...) {
     static_cast<void>(names.release());
     throw;
@@ -161,14 +164,14 @@ std::vector<std::string> gather_hosts(MPI_Comm comm, int size, const Collective&
   return hosts;
 }
 
-// Rank 0 hears from all others that they have done their work; then it tells them who is missing,
-// if anybody is.
+// At the end, every rank informs rank 0 that it has finished its work; then rank 0 informs them
+// which rank is missing, if any.
 constexpr Tag kFarewell{0};
-constexpr Seconds kWordTravels{1};
+constexpr Seconds kReplyTime{1};
 
-int hear_from_all(Transport& wire, Seconds patience) {
-  const std::unique_ptr<Transport> answers = wire.clone_handle();  // alive after a failure
-  const Seconds deadline = wire.now() + patience;
+int collect_farewells(Transport& wire, Seconds timeout) {
+  const std::unique_ptr<Transport> answers = wire.clone_handle();  // usable if `wire` fails
+  const Seconds deadline = wire.now() + timeout;
   std::int32_t missing = kAnyRank;
   try {
     for (int from = 1; from < wire.size(); ++from) {
@@ -185,20 +188,20 @@ int hear_from_all(Transport& wire, Seconds patience) {
   return missing;
 }
 
-int hear_from_rank_0(Transport& wire, Seconds patience) {
+int await_reply(Transport& wire, Seconds timeout) {
   std::int32_t missing = kAnyRank;
   wire.send(0, kFarewell, {});
-  wire.set_timeout(std::min(patience + kWordTravels, Transport::kLongestTimeout));
+  wire.set_timeout(std::min(timeout + kReplyTime, Transport::kLongestTimeout));
   wire.wait(wire.post_recv(0, kFarewell, std::as_writable_bytes(std::span(&missing, 1))));
   return missing;
 }
 
-void bid_farewell(Transport& wire, Seconds patience) {
+void leave_group(Transport& wire, Seconds timeout) {
   const int missing =
-      wire.rank() == 0 ? hear_from_all(wire, patience) : hear_from_rank_0(wire, patience);
+      wire.rank() == 0 ? collect_farewells(wire, timeout) : await_reply(wire, timeout);
   if (missing == kAnyRank) return;
-  throw lost_at_farewell(wire, missing, patience,
-                         fmt::format("no sign of it for {:.1f} s", patience.count()));
+  throw lost_at_farewell(wire, missing, timeout,
+                         fmt::format("no sign of it for {:.1f} s", timeout.count()));
 }
 
 }  // namespace
@@ -209,21 +212,21 @@ void run_mpi(const BackendOptions& options, const Worker& worker) {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   require_agreement(options, rank, size);
-  condition.patience = options.timeout;
-  condition.health.silent = kAnyRank;
+  process.timeout = options.timeout;
+  process.health.silent = kAnyRank;
   try {
     const std::string what = fmt::format("rank {} of {}: joining", rank, size);
     const Collective joining{what, TransportError::Kind::join, options.join_timeout, rank, "join"};
-    const MPI_Comm comm = duplicate(MPI_COMM_WORLD, joining, condition.health.stuck);
+    const MPI_Comm comm = duplicate(MPI_COMM_WORLD, joining, process.health.stuck);
     const std::vector<std::string> hosts = gather_hosts(comm, size, joining);
-    MpiTransport transport(comm, rank, hosts, condition.health);
-    MpiTransport end(duplicate(comm, joining, condition.health.stuck), rank, hosts,
-                     condition.health_at_end);
+    MpiTransport transport(comm, rank, hosts, process.health);
+    MpiTransport end(duplicate(comm, joining, process.health.stuck), rank, hosts,
+                     process.health_at_end);
     transport.set_timeout(options.timeout);
     worker(transport);
-    bid_farewell(end, options.timeout);
+    leave_group(end, options.timeout);
   } catch (...) {
-    condition.failed = true;
+    process.failed = true;
     throw;
   }
 }

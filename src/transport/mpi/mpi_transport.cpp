@@ -1,14 +1,14 @@
-// A message travels as pieces of kPiece bytes and a last one that is shorter, perhaps empty: MPI
-// counts are ints, a deadline per piece tells a slow link from a dead peer, and the short piece
-// tells a receiver that does not know the length where the message ends.
+// A message is sent as pieces of kPiece bytes and a last one that is shorter, perhaps empty. There
+// are three reasons: MPI counts are ints; a deadline per piece distinguishes a slow link from a
+// dead peer; and the short piece marks the end for a receiver that does not know the length.
 //
-// A receiver gives memory to MPI only for pieces whose length it has seen (MPI_Improbe). Posting a
-// receive and relying on MPI_ERR_TRUNCATE is not safe: Open MPI 4 fetches a long message from
-// another process of the machine whole, past the end of the memory posted for it.
+// A receiver passes memory to MPI only for pieces whose length it already knows (MPI_Improbe). It
+// is not safe to post a receive and rely on MPI_ERR_TRUNCATE: Open MPI 4 copies all of a long
+// message from another process of the machine, past the end of the posted memory.
 //
-// Pieces of one (sender, tag) are matched in the order sent. The receives that may take them do so
-// in the order posted, one when the one before has matched its last piece. All waits do this for
-// all receives of the lane, since a peer may be waiting for any of them.
+// Pieces with the same (sender, tag) are matched in the order sent. The receives that accept them
+// are served in the order posted: a receive starts when the one before has matched its last piece.
+// Every wait does this for all receives of the lane, because a peer may be waiting for any of them.
 #include "transport/mpi/mpi_transport.h"
 
 #include <fmt/format.h>
@@ -22,9 +22,9 @@ namespace thinwire::transport {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;
-// A failed lane waits this long for transfers that are under way and cannot be taken back.
+// How long a failed lane waits for transfers that are in progress and cannot be cancelled.
 constexpr Seconds kGrace{0.5};
-constexpr std::string_view kStuck = "an earlier failure left a transfer that MPI cannot take back";
+constexpr std::string_view kStuck = "an earlier failure left a transfer that MPI cannot cancel";
 
 }  // namespace
 
@@ -74,7 +74,7 @@ void finish(MPI_Request& request, const Collective& collective, std::atomic<bool
     if (runtime.now() >= deadline) {
       stuck = true;
       collective.fail(
-          fmt::format("not all ranks came within {:.1f} s; the output of the others tells why",
+          fmt::format("not all ranks took part within {:.1f} s; see the output of the other ranks",
                       collective.timeout.count()));
     }
     if (meanwhile) meanwhile();
@@ -83,7 +83,7 @@ void finish(MPI_Request& request, const Collective& collective, std::atomic<bool
 
 MPI_Comm duplicate(MPI_Comm parent, const Collective& collective, std::atomic<bool>& stuck,
                    const std::function<void()>& meanwhile) {
-  // Not on the stack: after a time-out MPI may still write there.
+  // This is not on the stack, because MPI may still write to it after a timeout.
   auto comm = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   if (stuck) collective.fail(kStuck);
@@ -107,9 +107,9 @@ MpiTransport::MpiTransport(MPI_Comm comm, int rank, std::vector<std::string> hos
 MpiTransport::MpiTransport(const MpiTransport& first, std::shared_ptr<Line> line)
     : Transport(first, system_runtime()), line_(std::move(line)), health_(first.health_) {}
 
-// MPI_Comm_free is collective in the standard, though Open MPI and MPICH free locally. After a
-// failure the peers may not come, so the communicator is left to the end of the process; nor is its
-// number given to another lane, which late messages could then reach.
+// MPI_Comm_free is collective in the standard, although Open MPI and MPICH free locally. After a
+// failure the peers may not call it, so the communicator is never freed. This also keeps MPI from
+// giving its number to another lane, which late messages could then reach.
 MpiTransport::Line::~Line() {
   if (!failed && !health.stuck) MPI_Comm_free(&comm);
 }
@@ -157,7 +157,7 @@ std::uint32_t MpiTransport::do_post_recv(int from, Tag tag, MutBytes into, Fit f
   return ticket;
 }
 
-// Lets each receive take the pieces that have come for it. True if there were any.
+// Matches the pieces that have arrived with the receives. Returns whether there were any.
 bool MpiTransport::match_all() {
   bool moved = false;
   for (std::size_t i = 0; i < matching_.size();) {
@@ -169,13 +169,13 @@ bool MpiTransport::match_all() {
     if (operation.state == State::moving) {
       matching_.erase(matching_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
-      ++i;  // a failed one stays too: what comes next is the rest of its message
+      ++i;  // a failed receive stays, too: the next pieces are the rest of its message
     }
   }
   return moved;
 }
 
-// The older receive that may still take pieces meant for this one.
+// Returns an older receive that accepts the same pieces and is not complete; null if there is none.
 const MpiTransport::Operation* MpiTransport::blocker(const Operation& operation,
                                                      std::size_t place) {
   for (std::size_t i = 0; i < place; ++i) {
@@ -207,7 +207,7 @@ bool MpiTransport::match(Operation& operation) {
     if (code == MPI_SUCCESS) code = MPI_Get_count(&status, MPI_BYTE, &count);
     if (code != MPI_SUCCESS) return lose(operation, code);
     moved = true;
-    operation.peer = status.MPI_SOURCE;  // a message from any rank goes on from the same
+    operation.peer = status.MPI_SOURCE;  // the other pieces come from the same rank
     const std::size_t start = operation.matched, bytes = static_cast<std::size_t>(count);
     operation.matched += bytes;
     const bool last = bytes < kPiece;
@@ -226,7 +226,7 @@ bool MpiTransport::match(Operation& operation) {
   return moved;
 }
 
-// Takes note of the pieces that have been carried.
+// Updates the operation: which of its pieces are complete.
 void MpiTransport::advance(Operation& operation) {
   const std::size_t total =
       operation.kind == Pending::Kind::send ? operation.out.size() : operation.matched;
@@ -234,7 +234,7 @@ void MpiTransport::advance(Operation& operation) {
     int complete = 0;
     const int code = MPI_Test(&operation.pieces[operation.next], &complete, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS) {
-      operation.pieces[operation.next++] = MPI_REQUEST_NULL;  // a request that failed is done with
+      operation.pieces[operation.next++] = MPI_REQUEST_NULL;  // a request that failed is complete
       lose(operation, code);
       return;
     }
@@ -266,7 +266,8 @@ Received MpiTransport::do_wait(const Pending& pending, Seconds timeout) {
     if (operation.failed() || health_.stuck) raise(operation);
     const int silent = health_.silent;
     if (unlimited && silent != kAnyRank) {
-      throw PeerLost{silent, "this process waited for it in vain", operation.done};
+      throw PeerLost{silent, "another lane of this process has waited for it in vain",
+                     operation.done};
     }
     const std::size_t matched = operation.matched, next = operation.next;
     const bool any_matched = match_all();
@@ -301,11 +302,11 @@ std::unique_ptr<Transport> MpiTransport::do_clone_handle() {
   return std::unique_ptr<Transport>(new MpiTransport(*this, line_));
 }
 
-// A receive that has matched nothing is simply forgotten. A piece on its way cannot be taken back,
-// nor can a send (MPI_Cancel has no effect on either in Open MPI). They get a moment to end; if
-// they do not, the process gives up MPI, since any later call might touch memory whose owner has
-// freed it. What this cannot prevent is that a peer on the same machine, or a network card, reads
-// such a message from our memory before this process ends.
+// A receive that has matched nothing is dropped. A piece in transfer cannot be cancelled, nor can a
+// send (MPI_Cancel has no effect on either in Open MPI). They get kGrace to complete. If they do
+// not, this process never calls MPI again, because any call might touch memory that its owner has
+// freed. One case remains: a peer on the same machine, or a network card, may read such a message
+// from the memory of this process before the process ends.
 void MpiTransport::do_cancel() noexcept {
   matching_.clear();
   const Seconds deadline = now() + kGrace;

@@ -1,7 +1,7 @@
 // One lane over MPI: a communicator of its own. See mpi.cpp for how a process joins and leaves.
 #pragma once
 
-// The C++ bindings that MPI-3 removed drag in warnings.
+// The C++ bindings, which MPI-3 removed, would cause compiler warnings.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -14,12 +14,12 @@
 
 namespace thinwire::transport {
 
-// "MPI_ERR_TRUNCATE: message truncated", as the library itself words a return code.
+// Returns MPI's own text of a return code, such as "MPI_ERR_TRUNCATE: message truncated".
 std::string mpi_text(int code);
 
-// Waits by spinning first, then yielding, then short sleeps. MPI makes progress only while it is
-// called, but more ranks than cores is a common case, and a rank that spins takes the core from the
-// peer it waits for.
+// Waits by spinning first, then by yielding, then by short sleeps. MPI makes progress only while it
+// is called. But often there are more ranks than cores, and then a rank that spins takes the core
+// from the peer for which it waits.
 class Backoff {
  public:
   void reset() noexcept { turn_ = 0; }
@@ -29,42 +29,43 @@ class Backoff {
   unsigned turn_ = 0;
 };
 
-// A call that all ranks make, and the facts for the error if they do not.
+// A call that all ranks must make, and the facts for the error if some do not.
 struct Collective {
   std::string_view what;  // "rank 1 (hostname): opening a lane"
   TransportError::Kind kind = TransportError::Kind::deadline;
   Seconds timeout{0};
-  int rank = kAnyRank;                  // this one
+  int rank = kAnyRank;                  // this rank
   std::string_view operation = "lane";  // as in ErrorFields
 
-  void check(int code) const;  // throws unless it is MPI_SUCCESS
+  void check(int code) const;  // throws unless the code is MPI_SUCCESS
   [[noreturn]] void fail(std::string_view reason) const;
 };
-// Polls a collective to its end, calling `meanwhile` in between. Throws once the time is up; what
-// the request writes to must then stay valid, so `stuck` is set (see MpiHealth).
+// Polls a collective until it is complete and calls `meanwhile` in between. Throws after the
+// timeout. Then the memory to which the request writes must stay valid, so `stuck` is set (see
+// MpiHealth).
 void finish(MPI_Request& request, const Collective& collective, std::atomic<bool>& stuck,
             const std::function<void()>& meanwhile = {});
 
-// A communicator like `parent` that returns errors.
+// Returns a duplicate of `parent` that returns errors. Called by all ranks together.
 MPI_Comm duplicate(MPI_Comm parent, const Collective& collective, std::atomic<bool>& stuck,
                    const std::function<void()>& meanwhile = {});
 
-// Tags are below 2 * kTagLimit (transport.cpp); MPI itself promises only 15 bits.
+// Tags are below 2 * kTagLimit (transport.cpp); the MPI standard guarantees only 15 bits.
 inline constexpr int kHighestMpiTag = static_cast<int>(2 * kTagLimit) - 1;
 
 // The state that the lanes of a process share.
 struct MpiHealth {
-  // A lane cannot get memory back from MPI; then no lane calls MPI again, for any call might write
-  // to that memory.
+  // Set if a lane has memory that MPI still uses. Then no lane calls MPI again, because any call
+  // might write to that memory.
   std::atomic<bool> stuck{false};
-  // The rank that a lane last waited for in vain. Who waits without a deadline (for
-  // kLongestTimeout) relies on this, for MPI tells nobody of a peer that has stopped.
+  // The rank for which a lane last waited in vain. Lanes that wait for kLongestTimeout rely on it,
+  // because MPI reports no peer that has stopped.
   std::atomic<int> silent{kAnyRank};
 };
 
 class MpiTransport final : public Transport {
  public:
-  // Takes the communicator.
+  // Takes ownership of the communicator.
   MpiTransport(MPI_Comm comm, int rank, std::vector<std::string> hosts, MpiHealth& health);
   ~MpiTransport() override;
 
@@ -72,8 +73,8 @@ class MpiTransport final : public Transport {
   struct Operation {
     enum class State : std::uint8_t {
       idle,
-      matching,  // a receive that has not seen the last piece of its message come
-      moving,    // all pieces are MPI's to carry
+      matching,  // a receive whose last piece has not arrived
+      moving,    // MPI has all pieces
       complete,
       wrong_size,
       lost,
@@ -81,13 +82,13 @@ class MpiTransport final : public Transport {
     State state = State::idle;
     Pending::Kind kind = Pending::Kind::send;
     Fit fit = Fit::exact;
-    bool queued = false;  // matching, but behind another receive
+    bool queued = false;  // matching, but after another receive
     int peer = kAnyRank;
     int tag = 0;
     Bytes out;
     MutBytes in;
-    std::size_t matched = 0;          // bytes of the message that have been announced
-    std::size_t done = 0;             // bytes that have been carried
+    std::size_t matched = 0;          // bytes of the pieces that were matched
+    std::size_t done = 0;             // bytes of the pieces that are complete
     std::vector<MPI_Request> pieces;  // the message in order
     std::size_t next = 0;             // the first piece that is not complete
     int code = MPI_SUCCESS;           // the MPI error, if lost
@@ -124,7 +125,7 @@ class MpiTransport final : public Transport {
   [[noreturn]] void raise(const Operation& operation);
   void let_end(Operation& operation, Seconds deadline, Backoff& backoff) noexcept;
 
-  std::shared_ptr<Line> line_;  // shared by the handles of a lane, which may outlive one another
+  std::shared_ptr<Line> line_;  // shared by the handles of a lane
   MpiHealth& health_;
   TicketPool<Operation> operations_;
   std::vector<std::uint32_t> matching_;  // receives that still match pieces, oldest first

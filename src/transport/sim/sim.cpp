@@ -1,6 +1,6 @@
-// Workers as actors of SimGrid: virtual time, and a star of full-duplex links between them.
+// Workers are actors of SimGrid: time is virtual, and a star of full-duplex links connects them.
 //
-// The network. Each worker hangs on a link of its own with options.network's bandwidth in each
+// The network. Each worker has a link of its own with options.network's bandwidth in each
 // direction. Flows that share a link share it fairly (max-min), by SimGrid's model CM02 without
 // cross traffic. SimGrid's defaults for wide-area TCP do not apply: its links have no latency here,
 // so there is no latency factor, no window limit (bandwidth <= gamma / RTT) and no bias by RTT, and
@@ -9,11 +9,11 @@
 // Without a network, or with unlimited bandwidth, bytes take no time. A byte that stands for
 // several (options.payload_scale) takes the time of all of them.
 //
-// A message departs when its send is posted, whether or not the receive is. Messages of one (from,
-// to, lane) follow one another without gap, as on a connection; different streams share the links.
-// The bytes are copied when both sides are posted. A send is done when it is matched and its last
-// byte has left, a receive one latency later. An unmatched operation has its deadline in virtual
-// time, so a silent peer costs no real time; an operation whose bytes are on their way has no
+// A message departs when its send is posted, whether or not the receive is. Messages with the same
+// (from, to, lane) follow one another without gaps, as on a connection; different streams share the
+// links. The bytes are copied when both sides are posted. A send is complete when it is matched and
+// its last byte has left, a receive one latency later. An unmatched operation has its deadline in
+// virtual time, so a silent peer costs no real time. An operation whose bytes are in flight has no
 // deadline, because the simulated network never stalls.
 #include <fmt/format.h>
 
@@ -21,6 +21,7 @@
 #include <memory>
 
 #include "transport/backends.h"
+#include "transport/payload_scale.h"
 #include "transport/sim/sim_group.h"
 
 namespace thinwire::transport {
@@ -47,11 +48,18 @@ std::exception_ptr thrown_by(const Code& code) {
 
 class SimTask final : public Task {
  public:
-  explicit SimTask(std::function<void()> work) : state_(std::make_shared<State>()) {
+  // `actors` counts the actors that run; it must outlive the actor of this task.
+  SimTask(std::function<void()> work, int& actors) : state_(std::make_shared<State>()) {
+    if (actors >= sim::kMaxActors) {
+      throw Error(fmt::format("sim: cannot start another task ({} workers and tasks; at most {})",
+                              actors, sim::kMaxActors));
+    }
+    ++actors;
     const ExceptionsAside aside;
     s4u::Actor::create("task", s4u::this_actor::get_host(),
-                       [state = state_, work = std::move(work)] {
+                       [state = state_, work = std::move(work), &actors] {
                          state->thrown = thrown_by(work);
+                         --actors;
                          state->finished = true;
                          state->end->release();
                        });
@@ -76,7 +84,7 @@ class SimTask final : public Task {
     std::exception_ptr thrown;
     s4u::SemaphorePtr end = s4u::Semaphore::create(0);
   };
-  std::shared_ptr<State> state_;  // shared with the actor, which may still be leaving
+  std::shared_ptr<State> state_;  // shared with the actor, which may end later than this object
 };
 
 class SimEvent final : public Event {
@@ -93,7 +101,7 @@ class SimEvent final : public Event {
     if (!(timeout > Seconds(0))) return std::exchange(set_, false);
     const Seconds deadline = now() + std::min(timeout, Transport::kLongestTimeout);
     bool late = false;
-    // A notify() at the very moment of an earlier deadline has left the semaphore at 1. Then
+    // A notify() at exactly the time of an earlier deadline has left the semaphore at 1. Then
     // block() returns early, and the loop waits again.
     while (!set_ && !late) late = block(deadline - now());
     return std::exchange(set_, false);
@@ -102,7 +110,7 @@ class SimEvent final : public Event {
  private:
   static Seconds now() { return Seconds(s4u::Engine::get_clock()); }
   // Returns true if the time has passed. The rounding of virtual times may make `remaining` a
-  // little less than 0, which would mean "without end" to SimGrid.
+  // little less than 0, which SimGrid takes as infinite.
   bool block(Seconds remaining) {
     if (remaining <= Seconds(0)) return true;
     waiting_ = true;
@@ -114,26 +122,27 @@ class SimEvent final : public Event {
 
   // Actors run one at a time and give way only in calls of SimGrid, so the flags need no lock.
   bool set_ = false;
-  bool waiting_ = false;  // an actor is blocked on the semaphore and nobody has released it yet
+  bool waiting_ = false;  // an actor is blocked on the semaphore and was not released yet
   s4u::SemaphorePtr semaphore_ = s4u::Semaphore::create(0);
 };
 
-class SimRuntime final : public Runtime {
+class SimRuntime final : public ScaledRuntime {
  public:
-  SimRuntime(const Group& group, double payload_scale)
-      : group_(group), payload_scale_(payload_scale) {}
+  SimRuntime(const Group& group, int workers, double payload_scale)
+      : group_(group), actors_(workers), payload_scale_(payload_scale) {}
 
   Seconds now() const override { return group_.now(); }
   void sleep(Seconds duration) override { sim::pause(duration); }
   bool simulated() const override { return true; }
-  double payload_scale() const override { return payload_scale_; }
+  double payload_scale() const noexcept override { return payload_scale_; }
   std::unique_ptr<Task> launch(std::function<void()> work) override {
-    return std::make_unique<SimTask>(std::move(work));
+    return std::make_unique<SimTask>(std::move(work), actors_);
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<SimEvent>(); }
 
  private:
   const Group& group_;
+  int actors_;  // workers, also those that have ended, and tasks that run
   double payload_scale_;
 };
 
@@ -194,7 +203,7 @@ class SimTransport final : public Transport {
   std::shared_ptr<int> next_lane_;  // shared by the lanes of this rank
   int lane_ = 0;
   TicketPool<Operation> operations_;
-  s4u::SemaphorePtr turn_ = s4u::Semaphore::create(0);  // where the actor of this lane waits
+  s4u::SemaphorePtr turn_ = s4u::Semaphore::create(0);  // on which the actor of this lane waits
 };
 
 std::string what(const std::exception_ptr& thrown) {
@@ -210,9 +219,9 @@ std::string what(const std::exception_ptr& thrown) {
 }  // namespace
 
 void run_sim(const BackendOptions& options, const Worker& worker) {
-  if (options.size > sim::kMaxWorkers) {
-    throw ConfigError(fmt::format("sim: {} workers are too many; at most {} can be simulated",
-                                  options.size, sim::kMaxWorkers));
+  if (options.size > sim::kMaxActors) {
+    throw ConfigError(
+        fmt::format("sim: too many workers ({}; at most {})", options.size, sim::kMaxActors));
   }
   const Network network = options.network.value_or(Network{});
   const std::vector<std::string> hosts(static_cast<std::size_t>(options.size), "simulated");
@@ -232,14 +241,14 @@ void run_sim(const BackendOptions& options, const Worker& worker) {
   const double bytes_per_second = network.bits_per_second / 8 / options.payload_scale;
   sim::simulate(options.size, bytes_per_second, [&](const sim::Stage& stage) {
     group.emplace(stage, network);
-    runtime.emplace(*group, options.payload_scale);
+    runtime.emplace(*group, options.size, options.payload_scale);
     for (int rank = 0; rank < options.size; ++rank) {
       s4u::Actor::create("worker", group->host(rank), [&work, rank] { work(rank); });
     }
   });
   if (first) std::rethrow_exception(first);
   if (group->present() > 0) {
-    throw std::logic_error(fmt::format("sim: {} of {} workers wait for each other without end",
+    throw std::logic_error(fmt::format("sim: deadlock ({} of {} workers wait without a deadline)",
                                        group->present(), options.size));
   }
 }

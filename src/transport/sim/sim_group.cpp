@@ -17,7 +17,7 @@ bool flowing(const Operation& o) { return o.transfer != nullptr && !o.transfer->
 Group::Group(const Stage& stage, const Network& network)
     : stage_(stage),
       network_(network),
-      boxes_(stage.hosts.size()),
+      matchers_(stage.hosts.size()),
       gone_(stage.hosts.size()),
       present_(static_cast<int>(stage.hosts.size())) {
   static const bool connected = [] {
@@ -43,7 +43,7 @@ void Group::post_send(Operation& operation, int to) {
   operation.matched = false;
   operation.transfer = &transfer;
   operation.received = {operation.from, transfer.bytes};
-  if (Operation* receive = boxes_[static_cast<std::size_t>(to)].post_send(operation)) {
+  if (Operation* receive = matchers_[static_cast<std::size_t>(to)].post_send(operation)) {
     match(operation, *receive);
   }
   enqueue(stream(operation.lane, operation.from, to), transfer);
@@ -54,7 +54,7 @@ void Group::post_receive(Operation& operation, int receiver) {
   operation.receiver = receiver;
   operation.matched = false;
   operation.transfer = nullptr;
-  Operation* send = boxes_[static_cast<std::size_t>(receiver)].post_receive(operation);
+  Operation* send = matchers_[static_cast<std::size_t>(receiver)].post_receive(operation);
   if (send == nullptr) return;
   match(*send, operation);
   if (done(*send)) wake(send);
@@ -74,7 +74,7 @@ void Group::match(Operation& send, Operation& receive) {
 
 Stream& Group::stream(int lane, int from, int to) {
   const auto part = [](int number) { return static_cast<std::uint64_t>(number); };
-  static_assert(kMaxWorkers <= 1 << 16);
+  static_assert(kMaxActors <= 1 << 16);
   return streams_[part(lane) << 32 | part(from) << 16 | part(to)];
 }
 
@@ -89,8 +89,8 @@ void Group::enqueue(Stream& stream, Transfer& transfer) {
   in_kernel([&] { advance(stream); });
 }
 
-// Runs in the kernel. Ends the transfers at the head of the stream that take no time, and starts
-// the first one that takes time.
+// Runs in the simulation kernel. Completes the transfers at the head of the stream that take no
+// time, and starts the first one that takes time.
 void Group::advance(Stream& stream) {
   while (stream.first != nullptr) {
     Transfer& transfer = *stream.first;
@@ -132,7 +132,7 @@ bool Group::wait(Operation& operation, s4u::Semaphore& semaphore, Seconds timeou
       end(operation);
       throw *lost;
     }
-    // The simulated network never stalls, so bytes that flow need no deadline.
+    // The simulated network never stalls, so bytes in flight need no deadline.
     if (flowing(operation)) {
       late = block(operation, semaphore, -1);
       continue;
@@ -178,7 +178,7 @@ void Group::cancel(Operation& operation) noexcept {
 
 void Group::end(Operation& operation) noexcept {
   if (!operation.matched) {
-    boxes_[static_cast<std::size_t>(operation.receiver)].withdraw(operation);
+    matchers_[static_cast<std::size_t>(operation.receiver)].withdraw(operation);
   }
   operation.receiver = Operation::kOver;
   Transfer* transfer = std::exchange(operation.transfer, nullptr);
@@ -203,8 +203,8 @@ void Group::leave(int rank, const std::optional<std::string>& death) {
   });
 }
 
-// A rank that failed ends every wait. A rank that left without error ends only the waits for an
-// operation that it would have had to post.
+// If a rank has failed, every wait ends. If a rank has ended without an error, only the waits for
+// operations of that rank end.
 std::optional<Group::Lost> Group::loss(const Operation& operation) const {
   if (dead_) return dead_;
   if (operation.matched || operation.peer == kAnyRank) return std::nullopt;

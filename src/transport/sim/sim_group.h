@@ -1,5 +1,5 @@
-// The state that the simulated workers of one run share: the messages on their way, and which
-// operations wait for them.
+// The state that the simulated workers of one run share: the messages in flight, and the operations
+// that wait for them.
 #pragma once
 
 #include <optional>
@@ -17,16 +17,16 @@ namespace thinwire::transport::sim {
 class Group;
 struct Transfer;
 
-// A posted send or receive. It waits for its `transfer`, which a send has from the start and a
-// receive from the moment it is matched.
+// A posted send or receive. It is complete when its `transfer` is. A send has a transfer from the
+// start, a receive when it is matched.
 struct Operation : Posted {
   int peer = kAnyRank;
   int receiver = kOver;  // the rank whose message matcher has it, or kOver
   bool matched = false;
   Transfer* transfer = nullptr;
   Received received;
-  simgrid::s4u::Semaphore* blocked = nullptr;  // on which its actor waits, if it does
-  std::size_t place = 0;                       // among the blocked operations of the group
+  simgrid::s4u::Semaphore* blocked = nullptr;  // the semaphore on which its actor waits, if any
+  std::size_t place = 0;                       // its index in Group::blocked_
 
   static constexpr int kOver = -1;
 };
@@ -37,8 +37,8 @@ struct Stream {
   Transfer* last = nullptr;
 };
 
-// The bytes of one message. Its send, its receive and the network hold it; the last of them to end
-// releases it.
+// The bytes of one message. Its send, its receive and the network hold a reference; the last of
+// them to end releases it.
 struct Transfer {
   Group* group = nullptr;
   std::uint32_t ticket = 0;
@@ -68,17 +68,19 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  // Posts an operation of the calling actor. It must stay where it is until it is over.
+  // Post an operation of the calling actor. The operation must not be moved or destroyed before
+  // wait() or cancel() has ended it.
   void post_send(Operation& operation, int to);
   void post_receive(Operation& operation, int receiver);
 
-  // Blocks the calling actor on `semaphore` until the operation is done. Returns false if its
-  // deadline passed before, and throws Lost if its peer is lost. The operation is over afterwards.
+  // Blocks the calling actor on `semaphore` until the operation is complete. Returns false if its
+  // deadline passes first, and throws Lost if its peer is lost. In all cases the operation has
+  // ended afterwards.
   bool wait(Operation& operation, simgrid::s4u::Semaphore& semaphore, Seconds timeout);
-  // Ends an operation whose memory is about to go away. Lets no other actor run.
+  // Ends an operation whose memory is about to be freed. No other actor runs during this call.
   void cancel(Operation& operation) noexcept;
 
-  // Tells that the rank has ended, because of the error `death` if that is given.
+  // Records that the rank has ended: by the error `death` if that is given, else successfully.
   void leave(int rank, const std::optional<std::string>& death);
   // Returns how many ranks have not left.
   int present() const noexcept { return present_; }
@@ -97,7 +99,7 @@ class Group {
   static void flow_ended(const simgrid::s4u::Activity& activity);
   void end(Operation& operation) noexcept;
   void release(Transfer& transfer) noexcept;
-  // Blocks the calling actor until wake(), for at most that long, or without end if `seconds` is
+  // Blocks the calling actor until wake(), for at most `seconds`, or without limit if `seconds` is
   // negative. Returns true if the time has passed.
   bool block(Operation& operation, simgrid::s4u::Semaphore& semaphore, double seconds);
   static void wake(Operation* operation);
@@ -105,7 +107,7 @@ class Group {
 
   Stage stage_;
   Network network_;
-  std::vector<MessageMatcher<Operation>> boxes_;  // by receiving rank
+  std::vector<MessageMatcher<Operation>> matchers_;  // by receiving rank
   std::unordered_map<std::uint64_t, Stream> streams_;
   TicketPool<Transfer> transfers_;
   std::vector<Operation*> blocked_;

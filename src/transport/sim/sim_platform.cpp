@@ -19,16 +19,16 @@ namespace {
 namespace s4u = simgrid::s4u;
 
 // SimGrid replaces signal handlers of the program. This class restores them.
-class SignalsKept {
+class RestoredSignals {
  public:
-  SignalsKept() {
+  RestoredSignals() {
     each([](int signal, struct sigaction& old) { sigaction(signal, nullptr, &old); });
   }
-  ~SignalsKept() {
+  ~RestoredSignals() {
     each([](int signal, struct sigaction& old) { sigaction(signal, &old, nullptr); });
   }
-  SignalsKept(const SignalsKept&) = delete;
-  SignalsKept& operator=(const SignalsKept&) = delete;
+  RestoredSignals(const RestoredSignals&) = delete;
+  RestoredSignals& operator=(const RestoredSignals&) = delete;
 
  private:
   static constexpr int kSignals[] = {SIGINT, SIGSEGV, SIGBUS};
@@ -62,7 +62,7 @@ class Platform {
   static constexpr double kEpoch = 1 << 20;
 
   void build(std::size_t hosts) {
-    const SignalsKept signals;
+    const RestoredSignals signals;
     hosts_.clear();
     links_.clear();
     engine_.reset();
@@ -85,15 +85,15 @@ class Platform {
   void start_engine() {
     std::string arguments[] = {
       "thinwire",
-      "--log=root.app:file:/dev/null",  // even what it prints before it aborts
+      "--log=root.app:file:/dev/null",  // also discards what SimGrid prints before it aborts
       "--log=root.thresh:critical",
       "--cfg=network/model:CM02",
       "--cfg=network/crosstraffic:0",
-      "--cfg=contexts/stack-size:8192",  // KiB, committed as used; libtorch needs several MiB
+      "--cfg=contexts/stack-size:8192",  // KiB, committed on use; libtorch needs several MiB
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-      "--cfg=contexts/factory:thread",  // the sanitizers do not follow its own context switches
+      "--cfg=contexts/factory:thread",  // sanitizers do not support SimGrid's own context switches
 #endif
-      "--cfg=debug/clean-atexit:0",  // the process may end while the engine's thread is asleep
+      "--cfg=debug/clean-atexit:0",  // the process may end while the engine's thread waits
     };
     char* argv[std::size(arguments) + 1] = {};
     std::transform(std::begin(arguments), std::end(arguments), argv,
@@ -115,7 +115,7 @@ class Platform {
   };
   std::unique_ptr<s4u::Engine> engine_;
   std::vector<s4u::Host*> hosts_;
-  std::vector<Line> links_;  // up and down of each host
+  std::vector<Line> links_;  // for each host, up and down
 };
 
 // SimGrid allows one engine per process, to be used by the thread that made it. That is the only
@@ -168,7 +168,7 @@ class EngineThread {
 void simulate(int workers, double bytes_per_second,
               const std::function<void(const Stage&)>& enter) {
   if (s4u::Actor::self() != nullptr) {
-    throw std::logic_error("a simulated worker cannot start another simulation");
+    throw std::logic_error("sim: a simulated worker cannot start another simulation");
   }
   EngineThread::get().run([&](Platform& platform) {
     enter(platform.prepare(static_cast<std::size_t>(workers), bytes_per_second));

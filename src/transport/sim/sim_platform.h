@@ -1,4 +1,4 @@
-// SimGrid in the way in which one process can use it: a single engine on its own thread, a star of
+// The parts of SimGrid that exist once per process: a single engine on its own thread, a star of
 // hosts, and the calls by which an actor enters the simulation kernel.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "thinwire/types.h"
 
-#ifdef __SANITIZE_THREAD__  // GCC warns of fences that TSan does not see; ours are SimGrid's
+#ifdef __SANITIZE_THREAD__  // GCC warns of fences, which TSan does not support; they are SimGrid's
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
@@ -24,9 +24,10 @@
 
 namespace thinwire::transport::sim {
 
-// More actors would exceed the memory mappings that Linux grants a process (65530, two per actor),
-// at which SimGrid aborts. This leaves room for four background tasks per worker; gossip has three.
-inline constexpr int kMaxWorkers = 6000;
+// How many actors, that is workers and their tasks, may run at a time. Linux grants a process 65530
+// memory mappings, of which an actor takes two, and SimGrid aborts when there are no more. The
+// limit leaves some for the rest of the process.
+inline constexpr int kMaxActors = 30'000;
 
 // The hosts of one simulation and the time at which it starts.
 struct Stage {
@@ -34,14 +35,15 @@ struct Stage {
   Seconds start{0};                            // of this simulation, by the engine's clock
 };
 
-// Lets `enter` create the actors of a simulation and runs it to its end. There is one host per
-// worker, on links of the given rate; the rate does not matter if it is 0. Any thread may call it;
-// simulations of several threads run one after the other.
+// Calls `enter`, which creates the actors of a simulation, and runs the simulation to its end.
+// There is one host per worker, with links of the given rate; 0 leaves the rate as it is. Any
+// thread may call it; simulations of several threads run one after the other. Throws what `enter`
+// throws.
 void simulate(int workers, double bytes_per_second, const std::function<void(const Stage&)>& enter);
 
-// Actors share one OS thread, hence also the C++ runtime's record of the exceptions being handled.
-// Every call into SimGrid may let other actors run. Before it, an actor sets its own record aside,
-// so that it may make the call inside a catch block.
+// Actors share one OS thread, and therefore the C++ runtime's record of the exceptions being
+// handled. Every call of SimGrid may let other actors run. Around such a call, an object of this
+// class saves the record of the actor, so that the call may be made inside a catch block.
 class ExceptionsAside {
  public:
   ExceptionsAside() {
@@ -63,7 +65,7 @@ class ExceptionsAside {
   Record mine_;
 };
 
-// The longest time for SimGrid, which does not accept infinity.
+// The longest time that is passed to SimGrid, which does not accept infinity.
 inline constexpr Seconds kLongest{1e9};
 
 // Lets virtual time pass for the calling actor; does nothing if the duration is not positive.
@@ -73,7 +75,7 @@ inline void pause(Seconds duration) {
   simgrid::s4u::this_actor::sleep_for(std::min(duration, kLongest).count());
 }
 
-// Runs `code` in the simulation kernel, where no virtual time passes and no actor runs meanwhile.
+// Runs `code` in the simulation kernel. No virtual time passes and no actor runs during it.
 template <class Code>
 void in_kernel(Code&& code) {
   const ExceptionsAside aside;

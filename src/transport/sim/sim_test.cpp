@@ -1,4 +1,5 @@
-// What is special to the simulator: times follow the formulas of its network, and runs repeat.
+// Tests what is specific to the simulator: times follow the formulas of its network, and equal runs
+// have equal times.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,8 +85,8 @@ TEST(Sim, TwoReceiversShareTheSendersLink) {
   });
 }
 
-// A flow that ends leaves its share to the others: 1 and 3 MB end after 2 and 4 MB of link time.
-TEST(Sim, SharesAreFairAndUsedUp) {
+// When a flow ends, the others get its bandwidth: 1 and 3 MB end after 2 and 4 MB of link time.
+TEST(Sim, BandwidthIsSharedFairlyAndFullyUsed) {
   simulate(3, kWire, [&](Transport& wire) {
     if (wire.rank() == 1) return wire.send(0, kTag, Payload(1'000'000));
     if (wire.rank() == 2) return wire.send(0, kTag, Payload(3'000'000));
@@ -108,7 +109,7 @@ TEST(Sim, LinksAreFullDuplex) {
   }
 }
 
-// A pipeline pays the latency once, and a short message does not overtake a long one.
+// A pipeline has the latency once, and a short message does not overtake a long one.
 TEST(Sim, MessagesOfOneStreamFollowOneAnother) {
   const std::size_t sizes[] = {1'000'000, 10, 0, 500'000, 1'000'000};
   simulate(2, kWire, [&](Transport& wire) {
@@ -146,20 +147,20 @@ TEST(Sim, LanesShareTheLink) {
   });
 }
 
-TEST(Sim, AMessageDepartsBeforeItIsAskedFor) {
+TEST(Sim, AMessageDepartsBeforeItsReceiveIsPosted) {
   simulate(2, kWire, [&](Transport& wire) {
     if (wire.rank() == 0) {
       wire.send(1, kTag, Payload(1'000'000));
-      EXPECT_NEAR(wire.now().count(), 5, kNear) << "a send ends when it is asked for";
+      EXPECT_NEAR(wire.now().count(), 5, kNear) << "a send is complete when its receive is posted";
     } else {
       wire.sleep(Seconds(5));
       receive(wire, 0, 1'000'000);
-      EXPECT_NEAR(wire.now().count(), 5, kNear) << "the message was there already";
+      EXPECT_NEAR(wire.now().count(), 5, kNear) << "the message had arrived before";
     }
   });
 }
 
-// Hours pass in no time, for sleepers and for those who wait in vain.
+// Hours of virtual time take no real time, in a sleep and in a wait that times out.
 TEST(Sim, TimeIsVirtual) {
   simulate(2, kWire, [&](Transport& wire) {
     EXPECT_EQ(wire.now().count(), 0.0);
@@ -171,7 +172,7 @@ TEST(Sim, TimeIsVirtual) {
   });
 }
 
-// Only silence counts against the deadline, not a slow wire.
+// Only silence counts against the deadline, not a slow link.
 TEST(Sim, ALongTransferOutlivesTheDeadline) {
   simulate(2, Network{1e6, Seconds(0.1)}, [&](Transport& wire) {
     wire.set_timeout(Seconds(1));
@@ -187,37 +188,37 @@ TEST(Sim, AllBlockedIsADeadlineNotADeadlock) {
     const int next = (wire.rank() + 1) % wire.size();
     try {
       wire.recv(next, kTag, room);
-      ADD_FAILURE() << "nobody sent";
+      ADD_FAILURE() << "received a message that no rank sent";
     } catch (const TransportError& error) {
       EXPECT_EQ(error.kind(), TransportError::Kind::deadline);
       EXPECT_EQ(error.peer(), next);
     }
-    wire.sleep(Seconds(1));  // a rank that leaves would be another reason
+    wire.sleep(Seconds(1));  // if a rank ended now, the error would be another one
   });
 }
 
 TEST(Sim, AFailingWorkerIsNamedToAllOthers) {
-  int told = 0;
+  int notified = 0;
   const auto worker = [&](Transport& wire) {
     wire.sleep(Seconds(wire.rank() * 1e-3));
-    if (wire.rank() == 2) throw WireError("the third one broke");
+    if (wire.rank() == 2) throw WireError("rank 2 is broken");
     try {
       receive(wire, (wire.rank() + 1) % 2, 100);
     } catch (const TransportError& error) {
       EXPECT_EQ(error.kind(), TransportError::Kind::lost);
       EXPECT_EQ(error.peer(), 2);
-      EXPECT_NE(std::string(error.what()).find("the third one broke"), std::string::npos);
-      ++told;
+      EXPECT_NE(std::string(error.what()).find("rank 2 is broken"), std::string::npos);
+      ++notified;
       throw;
     }
   };
   try {
     simulate(5, kWire, worker);
-    ADD_FAILURE() << "the error was lost";
+    ADD_FAILURE() << "no error was thrown";
   } catch (const WireError& error) {
-    EXPECT_STREQ(error.what(), "the third one broke");
+    EXPECT_STREQ(error.what(), "rank 2 is broken");
   }
-  EXPECT_EQ(told, 4);
+  EXPECT_EQ(notified, 4);
 }
 
 TEST(Sim, APeerThatFinishedIsNamed) {
@@ -227,7 +228,7 @@ TEST(Sim, APeerThatFinishedIsNamed) {
     if (wire.rank() == 0) {
       try {
         receive(wire, 2, 1);
-        ADD_FAILURE() << "nobody sent";
+        ADD_FAILURE() << "received a message that no rank sent";
       } catch (const TransportError& error) {
         EXPECT_EQ(error.kind(), TransportError::Kind::lost);
         EXPECT_EQ(error.peer(), 2);
@@ -237,7 +238,7 @@ TEST(Sim, APeerThatFinishedIsNamed) {
   });
 }
 
-// Actors share an OS thread; one may wait inside a catch block while another one throws.
+// Actors share an OS thread; an actor may wait inside a catch block while another one throws.
 TEST(Sim, HandlersMayWait) {
   simulate(8, kWire, [&](Transport& wire) {
     for (int i = 0; i < 20; ++i) {
@@ -269,7 +270,8 @@ TEST(Sim, DestroyingATaskJoinsIt) {
   });
 }
 
-// Each of 1024 workers swaps with its neighbours, once itself and once by a task on another lane.
+// Each of 1024 workers exchanges messages with its neighbours, once itself and once by a task on
+// another lane.
 TEST(Sim, ManyWorkers) {
   const int size = 1024;
   const std::size_t bytes = 10'000;
@@ -302,8 +304,9 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// Random sizes, pauses, lanes and any-rank receives.
-std::vector<Event> chatter(std::uint64_t seed, int size) {
+// Runs workers that exchange messages of random sizes, with random pauses, on several lanes and
+// with receives from any rank. Returns what happened when.
+std::vector<Event> random_traffic(std::uint64_t seed, int size) {
   std::vector<Event> events;
   simulate(size, Network{1e8, Seconds(70e-6)}, [&](Transport& wire) {
     const auto draw = [&](std::uint64_t i) {
@@ -328,11 +331,11 @@ std::vector<Event> chatter(std::uint64_t seed, int size) {
 }
 
 TEST(Sim, EqualRunsAreEqualToTheLastBit) {
-  const std::vector<Event> first = chatter(1, 7);
+  const std::vector<Event> first = random_traffic(1, 7);
   EXPECT_EQ(first.size(), 7u * 40);
-  EXPECT_NE(chatter(2, 7), first);
-  chatter(3, 3);
-  EXPECT_EQ(chatter(1, 7), first);
+  EXPECT_NE(random_traffic(2, 7), first);
+  random_traffic(3, 3);
+  EXPECT_EQ(random_traffic(1, 7), first);
 }
 
 TEST(Sim, ManyRunsOfDifferentSizesAndNetworks) {
@@ -396,10 +399,10 @@ TEST(Sim, LeavesTheSignalsToTheProgram) {
   EXPECT_EQ(handlers(), before);
 }
 
-// The laws that law_test.cpp checks without a network, on a thin one.
+// Checks the laws, which law_test.cpp checks without a network, on a slow network.
 TEST(Sim, LawsHoldOnANetwork) {
   for (const laws::Law& law : laws::all()) {
-    if (law.name == "huge" || law.name == "sizes") continue;  // no different there, only slower
+    if (law.name == "huge" || law.name == "sizes") continue;  // a network only makes these slower
     EXPECT_NO_THROW(simulate(law.ranks, kWire, law.check)) << law.name;
   }
 }

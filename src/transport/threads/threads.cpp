@@ -1,4 +1,4 @@
-// Ranks as threads of one process. A message is copied once, by whichever side posts second.
+// Ranks are threads of one process. A message is copied once, by the side that posts second.
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -22,23 +22,24 @@ struct Operation : Posted {
   Received received;
 };
 
-// What the ranks share. One mutex guards all of it but the copying itself.
+// The state that the ranks share. One mutex guards all of it, but is not held during the copy of a
+// message.
 class Group {
  public:
-  explicit Group(int size) : boxes_(static_cast<std::size_t>(size)), wake_(boxes_.size()) {}
+  explicit Group(int size) : matchers_(static_cast<std::size_t>(size)), wake_(matchers_.size()) {}
 
   void post(Operation& operation, int receiver) {
     std::unique_lock lock(mutex_);
-    MessageMatcher<Operation>& box = boxes_[static_cast<std::size_t>(receiver)];
+    MessageMatcher<Operation>& matcher = matchers_[static_cast<std::size_t>(receiver)];
     const bool sending = operation.owner != receiver;
     operation.state = Operation::State::waiting;
-    Operation* partner = sending ? box.post_send(operation) : box.post_receive(operation);
+    Operation* partner = sending ? matcher.post_send(operation) : matcher.post_receive(operation);
     if (partner == nullptr) return;
     sending ? deliver(operation, *partner, lock) : deliver(*partner, operation, lock);
   }
 
-  // True when done; false when the deadline passed. Throws the loss of a peer as `Lost`. Whoever
-  // gets no `true` still has to cancel.
+  // Returns true when the operation is complete, false if the deadline passed; throws Lost if a
+  // peer is lost. Unless it returns true, the caller must cancel the operation.
   struct Lost {
     int peer;
     std::string reason;
@@ -53,9 +54,9 @@ class Group {
     return false;
   }
 
-  // Ends the operations of a lane, whose memory is about to go away. All that are unmatched go at
-  // once: were they to go one by one, a peer that posts meanwhile would get the second message of
-  // a stream in place of the first.
+  // Ends the operations of a lane, whose memory is about to be freed. All unmatched operations are
+  // withdrawn under one lock. If they were withdrawn one by one, a peer that posts in between could
+  // receive the second message of a stream in place of the first.
   void cancel(TicketPool<Operation>& operations) {
     std::unique_lock lock(mutex_);
     for (Operation& operation : operations) {
@@ -92,23 +93,24 @@ class Group {
   }
 
   void withdraw(Operation& operation) {
-    for (auto& box : boxes_) {
-      if (box.withdraw(operation)) break;
+    for (auto& matcher : matchers_) {
+      if (matcher.withdraw(operation)) break;
     }
     operation.state = Operation::State::idle;
   }
 
-  // What is being copied is not given up: that takes no longer than the copy.
+  // Waits for a copy in progress, which cannot be cancelled and ends soon.
   void finish_copy(Operation& operation, std::unique_lock<std::mutex>& lock) {
     wake_[static_cast<std::size_t>(operation.owner)].wait(
         lock, [&] { return operation.state != Operation::State::copying; });
   }
 
-  // A death ends every wait; ranks that left in peace only those that nobody else can end.
+  // If a rank has failed, every wait ends. If ranks have ended without an error, only the waits end
+  // that no other rank can complete.
   std::optional<Lost> loss(int peer) const {
     if (dead_) return dead_;
     if (peer == kAnyRank) {
-      if (left_.size() + 1 < boxes_.size()) return std::nullopt;
+      if (left_.size() + 1 < matchers_.size()) return std::nullopt;
       return Lost{kAnyRank, "all other ranks have already finished"};
     }
     if (std::find(left_.begin(), left_.end(), peer) == left_.end()) return std::nullopt;
@@ -116,7 +118,7 @@ class Group {
   }
 
   std::mutex mutex_;
-  std::vector<MessageMatcher<Operation>> boxes_;  // by receiving rank
+  std::vector<MessageMatcher<Operation>> matchers_;  // by receiving rank
   std::vector<std::condition_variable> wake_;
   std::optional<Lost> dead_;
   std::vector<int> left_;
@@ -175,7 +177,7 @@ class ThreadsTransport final : public Transport {
   }
 
   std::shared_ptr<Group> group_;    // shared by all ranks
-  std::shared_ptr<int> next_lane_;  // shared by the lanes of this rank
+  std::shared_ptr<int> next_lane_;  // of all lanes of this rank
   int lane_ = 0;
   TicketPool<Operation> operations_;
 };
@@ -186,7 +188,7 @@ std::string text_of(const std::exception_ptr& thrown) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "it threw something that is no std::exception";
+    return "it threw an object that is not a std::exception";
   }
 }
 

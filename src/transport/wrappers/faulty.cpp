@@ -1,12 +1,12 @@
-// A transport that misbehaves once, for tests. The spec says how, on which rank and at which of its
-// operations (posted sends and receives, counted from 0 over all lanes):
+// A transport that injects one fault, for tests. The spec has the kind of fault, the rank and the
+// number of the operation (posted sends and receives, counted from 0 over all lanes):
 //   kill:rank=1,at=20              the process ends by SIGKILL
 //   fail:rank=1,at=20              the operation throws
 //   stall:rank=1,at=20,seconds=5   the operation starts late
 //   drop:rank=1,at=20              a message is never sent, though it seems to be
 //   corrupt:rank=1,at=20           one bit of a message is wrong
-// The last two need a message: they wait for the first send, or the first that is not empty, from
-// that operation on.
+// The last two need a message: they apply to the first send from that operation on, `corrupt` to
+// the first that is not empty.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct FaultOptions {
   }
 };
 
-// What the lanes of a rank share.
+// The state that the lanes of a rank share.
 struct FaultState {
   std::atomic<std::uint64_t> posted{0};  // operations so far
   std::atomic<bool> fired{false};
@@ -52,53 +52,54 @@ class Faulty final : public Transport {
  public:
   Faulty(std::unique_ptr<Transport> inner, const FaultOptions& plan)
       : Transport(inner->rank(), inner->hosts(), inner->runtime()),
-        plan_(plan),
+        fault_(plan),
         inner_(std::move(inner)),
         state_(std::make_shared<FaultState>()) {
     set_timeout(inner_->timeout());
   }
   Faulty(const Faulty& first, std::unique_ptr<Transport> inner)
       : Transport(first, first.runtime()),
-        plan_(first.plan_),
+        fault_(first.fault_),
         inner_(std::move(inner)),
         state_(first.state_) {}
 
  private:
   static constexpr std::uint32_t kDropped = UINT32_MAX;
 
-  // Counts an operation; true, once, if the fault falls on it. Null: a receive.
+  // Counts an operation. Returns true if the fault applies to it, which happens once. `message` is
+  // null for a receive.
   bool due(const Bytes* message) {
-    const bool late_enough = (state_->posted)++ >= plan_.at;
-    if (rank() != plan_.rank || !late_enough) return false;
-    if (plan_.action == Action::drop && message == nullptr) return false;
-    if (plan_.action == Action::corrupt && (message == nullptr || message->empty())) return false;
+    const bool late_enough = (state_->posted)++ >= fault_.at;
+    if (rank() != fault_.rank || !late_enough) return false;
+    if (fault_.action == Action::drop && message == nullptr) return false;
+    if (fault_.action == Action::corrupt && (message == nullptr || message->empty())) return false;
     return !state_->fired.exchange(true);
   }
-  void misbehave() {
-    if (plan_.action == Action::kill) std::raise(SIGKILL);
-    if (plan_.action == Action::stall) sleep(plan_.stall);
-    if (plan_.action == Action::fail) {
-      throw Error(fmt::format("rank {} fails at operation {} as planned", rank(), plan_.at));
+  void inject() {
+    if (fault_.action == Action::kill) std::raise(SIGKILL);
+    if (fault_.action == Action::stall) sleep(fault_.stall);
+    if (fault_.action == Action::fail) {
+      throw Error(fmt::format("rank {} fails at operation {} as planned", rank(), fault_.at));
     }
   }
 
   std::uint32_t do_post_send(int to, Tag tag, Bytes message) override {
     if (due(&message)) {
-      misbehave();
-      if (plan_.action == Action::drop) return kDropped;
-      if (plan_.action == Action::corrupt) message = damage(message);
+      inject();
+      if (fault_.action == Action::drop) return kDropped;
+      if (fault_.action == Action::corrupt) message = flip_bit(message);
     }
     return inner_->post_send(to, tag, message).ticket;
   }
-  Bytes damage(Bytes message) {
+  Bytes flip_bit(Bytes message) {
     damaged_.assign(message.begin(), message.end());
-    const auto random = base::philox(plan_.at, 0, 0, base::Purpose::fault);
+    const auto random = base::philox(fault_.at, 0, 0, base::Purpose::fault);
     damaged_[random[0] % damaged_.size()] ^= static_cast<std::byte>(1u << (random[1] % 8));
     return damaged_;
   }
 
   std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) override {
-    if (due(nullptr)) misbehave();
+    if (due(nullptr)) inject();
     return inner_->post_recv(from, tag, into, fit).ticket;
   }
   Received do_wait(const Pending& pending, Seconds timeout) override {
@@ -114,7 +115,7 @@ class Faulty final : public Transport {
     return std::make_unique<Faulty>(*this, inner_->clone_handle());
   }
 
-  FaultOptions plan_;
+  FaultOptions fault_;
   Payload damaged_;
   std::unique_ptr<Transport> inner_;
   std::shared_ptr<FaultState> state_;

@@ -43,7 +43,7 @@ TEST(Faulty, DropLosesOneMessageAndTheReceiverNoticesByItsDeadline) {
       wire.send(1, kTag, message);
       wire.send(1, kTag, message);  // the dropped one seems to be sent
       EXPECT_EQ(wire.traffic().messages_sent, 2u);
-      // Our leaving would end the peer's wait early.
+      // If this rank ended now, the peer's wait would end early.
       ASSERT_EQ(noticed.get_future().wait_for(Seconds(30)), std::future_status::ready);
       return;
     }
@@ -77,7 +77,7 @@ TEST(Faulty, CorruptFlipsOneBitOfOneMessage) {
   for (const std::size_t bytes : {1u, 2u, 1000u, 70'000u}) {
     run_pair("corrupt:rank=0,at=2", [&](Transport& wire) {
       for (int i = 0; i < 6; ++i) {
-        // Number 2 is empty, so that the fault falls on number 3.
+        // Message 2 is empty, so the fault applies to message 3.
         const Payload message = pattern(i == 2 ? 0 : bytes, i);
         if (wire.rank() == 0) {
           wire.send(1, kTag, message);

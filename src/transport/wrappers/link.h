@@ -1,4 +1,5 @@
-// One direction of a worker's link, as arithmetic on points in time: no clock, no waiting, no lock.
+// Models one direction of a worker's link by arithmetic on points in time, without a clock, waits
+// or locks.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +9,16 @@
 
 namespace thinwire::transport {
 
-// Carries one transfer at a time at full rate. Transfers may be announced in any order: each takes
-// the link time that is still free from its start on, in several pieces if others already have some
-// of it, as packets of concurrent flows share a wire. So n transfers that start together are all
-// through after the time of n, whoever is asked about first.
+// Carries one transfer at a time at full rate. carry() may be called in any order of start times:
+// each transfer gets the time that is still free from its start on, in several pieces if earlier
+// calls have reserved some of it, as packets of concurrent flows share a wire. So n transfers that
+// start together are complete after the time of n, in whatever order they are passed.
 class Link {
  public:
   Link() { busy_.reserve(kRemembered + 1); }
 
-  // When a transfer that may start at `start` and takes `duration` of link time is through.
+  // Returns when a transfer is complete that may start at `start` and takes `duration` of link
+  // time.
   Seconds carry(Seconds start, Seconds duration) {
     Seconds end = start, left = duration;
     for (const Span& span : busy_) {
@@ -37,11 +39,11 @@ class Link {
   struct Span {
     Seconds begin, end;
   };
-  // Traffic without pauses is one span. What is forgotten counts as free, and lies so far back that
-  // nobody waits for it any more.
+  // How many busy spans are kept; traffic without pauses is one span. Time before them counts as
+  // free, but is so long ago that no transfer starts there.
   static constexpr std::size_t kRemembered = 256;
 
-  // No time between the two is free any more.
+  // Marks the time between `begin` and `end` as busy.
   void occupy(Seconds begin, Seconds end) {
     const auto first = std::find_if(busy_.begin(), busy_.end(),
                                     [&](const Span& span) { return span.end >= begin; });

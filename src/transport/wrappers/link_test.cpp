@@ -18,11 +18,11 @@ TEST(Link, CarriesTransfersBackToBack) {
   EXPECT_EQ(link.carry(at(0), at(2)), at(2));
   EXPECT_EQ(link.carry(at(1), at(2)), at(4));
   EXPECT_EQ(link.carry(at(4), at(2)), at(6));
-  EXPECT_EQ(link.carry(at(10), at(1)), at(11)) << "an idle link saves nothing up";
+  EXPECT_EQ(link.carry(at(10), at(1)), at(11)) << "an idle link does not accumulate bandwidth";
   EXPECT_EQ(link.carry(at(10), at(1)), at(12));
 }
 
-TEST(Link, SharesAnIncastWhoeverIsAskedAboutFirst) {
+TEST(Link, SharesAnIncastInWhateverOrderTransfersArePassed) {
   Link link;
   for (int flow = 1; flow <= 8; ++flow) EXPECT_EQ(link.carry(at(5), at(2)), at(5 + 2 * flow));
 }
@@ -30,9 +30,9 @@ TEST(Link, SharesAnIncastWhoeverIsAskedAboutFirst) {
 TEST(Link, UsesThePausesBeforeALaterTransfer) {
   Link link;
   EXPECT_EQ(link.carry(at(10), at(5)), at(15));
-  EXPECT_EQ(link.carry(at(2), at(3)), at(5)) << "was through long before";
+  EXPECT_EQ(link.carry(at(2), at(3)), at(5)) << "complete before the other transfer starts";
   EXPECT_EQ(link.carry(at(0), at(2)), at(2)) << "ends where another begins";
-  EXPECT_EQ(link.carry(at(4), at(6)), at(16)) << "5 in the pause, 1 behind";
+  EXPECT_EQ(link.carry(at(4), at(6)), at(16)) << "5 in the pause, 1 after the other transfer";
   EXPECT_EQ(link.carry(at(0), at(1)), at(17)) << "nothing is free before 16";
 }
 
@@ -52,7 +52,8 @@ TEST(Link, ForgetsOnlyTheDistantPast) {
   EXPECT_EQ(link.carry(at(0), at(1)), at(1)) << "the first is not";
 }
 
-// The model: time in unit slots, each carrying one transfer at most.
+// Compares with a simple model: time is divided into unit slots, each of which carries at most one
+// transfer.
 RC_GTEST_PROP(LinkProperty, AgreesWithSlots, ()) {
   Link link;
   std::vector<bool> taken(20'000);
@@ -67,7 +68,7 @@ RC_GTEST_PROP(LinkProperty, AgreesWithSlots, ()) {
   }
 }
 
-// Whatever the order of asking, the link is through with all of it at the same time.
+// The time at which all transfers are complete does not depend on the order of the calls.
 RC_GTEST_PROP(LinkProperty, TheLastEndDoesNotDependOnTheOrder, ()) {
   auto transfers = *rc::gen::container<std::vector<std::pair<int, int>>>(
       rc::gen::pair(rc::gen::inRange(0, 100), rc::gen::inRange(1, 20)));

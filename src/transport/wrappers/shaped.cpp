@@ -1,7 +1,8 @@
-// A thin wire without root: imitates, around any transport, workers that each hang on a full-duplex
-// link of given bandwidth and latency. The bytes travel at once; what is imitated is when they
-// count as sent and as arrived. An envelope beside each message tells the receiver when it is due,
-// by the clock that all ranks of a machine share. Headers of the imitated network take no time.
+// Imitates a slow network around any transport, without root: each worker has a full-duplex link of
+// given bandwidth and latency. The bytes are transferred at once; the wrapper delays the moment at
+// which an operation completes. Each message is accompanied by an envelope with the time at which
+// it is due at the receiver, by the clock that all ranks of a machine share. Headers of the
+// imitated network take no time.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 struct Envelope {
   std::uint64_t bytes = 0;
-  double due = 0;  // now() at which the last byte arrives, if the receiver's link is idle
+  double due = 0;  // the time at which the last byte arrives if the receiver's link is idle
 };
 
 // The link of one rank, shared by its lanes.
@@ -28,14 +29,14 @@ class WorkerLink {
  public:
   explicit WorkerLink(const Network& network) : network_(network) {}
 
-  // When the last byte leaves this rank.
+  // Returns when the last byte leaves this rank.
   Seconds sent_at(Seconds now, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     return outgoing_.carry(now, network_.transfer_time(bytes));
   }
   Seconds due_at(Seconds sent) const { return sent + network_.latency; }
-  // When the last byte has come in. The bytes of one message trickle in as they are sent, so they
-  // need the link from a transfer time before they are due.
+  // Returns when the last byte has arrived. The bytes of a message arrive while they are sent, so
+  // they use the link from one transfer time before they are due.
   Seconds arrived_at(Seconds due, std::size_t bytes) {
     const Seconds duration = network_.transfer_time(bytes);
     const std::lock_guard lock(mutex_);
@@ -59,11 +60,12 @@ class Shaped final : public Transport {
   Shaped(const Shaped& first, std::unique_ptr<Transport> inner)
       : Transport(first, first.runtime()), inner_(std::move(inner)), link_(first.link_) {}
 
-  // The clock of this lane as it would stand had every wait ended on time. What is sent next starts
-  // from there, so that late wake-ups, here and at peers, do not add up over the rounds of a
-  // collective: a few dozen microseconds each on a calm machine, milliseconds on a busy one. Times
-  // taken by this clock are those of the imitated network: never shorter than it allows. It is
-  // behind the real one by at most kForgiven, and never runs backwards.
+  // Returns the time that this lane would have if its last wait had ended exactly on time. The next
+  // message starts at this time, so that late wake-ups, here and at peers, do not add up over the
+  // rounds of a collective; they take a few dozen microseconds each on an idle machine,
+  // milliseconds on a busy one. Times by this clock are those of the imitated network and never
+  // shorter than it allows. The clock is behind the real one by at most kForgiven and never runs
+  // backwards.
   Seconds now() const override { return runtime().now() - late_; }
 
  private:
@@ -71,8 +73,8 @@ class Shaped final : public Transport {
     Envelope envelope;
     std::optional<Pending> envelope_operation;  // empty once it was waited for
     std::optional<Pending> body_operation;      // empty while a receive is closed
-    int from = kAnyRank;  // of a receive from any rank known with the envelope
-    Seconds sent_at{0};   // of a send; the rest of a receive
+    int from = kAnyRank;  // of a receive from any rank: known once the envelope is read
+    Seconds sent_at{0};   // of a send; the fields below are of a receive
     MutBytes into;
     Fit fit = Fit::exact;
     Tag tag{};
@@ -96,11 +98,11 @@ class Shaped final : public Transport {
     return ticket;
   }
 
-  // Envelope and body are two messages, and each must go to the same receive. Below, receives are
-  // served in the order posted, which settles it when both are posted now. A receive from any rank
-  // cannot do that, for the two might come from different ranks: it stays closed, its body not
-  // asked for, until its envelope tells the sender. Whatever might compete with it stays closed as
-  // well.
+  // Envelope and body are two messages, and both must go to the same receive. The inner transport
+  // serves receives in the order posted, so it is enough to post both at once. A receive from any
+  // rank cannot do this, because the two might come from different ranks: its body is not posted
+  // until the envelope has arrived and the sender is known. Such a receive is called closed. A
+  // receive that competes with an older closed one is closed as well.
   std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) override {
     const std::uint32_t ticket = operations_.acquire();
     Operation& operation = operations_[ticket];
@@ -147,15 +149,16 @@ class Shaped final : public Transport {
     name_sender(*this, operation.from, [&] { check_due(operation.envelope); });
     const Seconds arrived = link_->arrived_at(Seconds(operation.envelope.due),
                                               static_cast<std::size_t>(operation.envelope.bytes));
-    // However long the real message took, and its sender was late: the imitated one is punctual.
+    // The imitated message arrives exactly when it is due, even if the real one took longer or its
+    // sender was late.
     resume_at(std::max(asked, arrived));
   }
 
-  // A number from elsewhere decides for how long this rank sleeps.
+  // Throws WireError if the due time, which decides how long this rank sleeps, is absurd.
   void check_due(const Envelope& envelope) const {
     const double ahead = envelope.due - runtime().now().count();
-    if (std::isfinite(ahead) && Seconds(ahead) < kLongestWay) return;
-    throw WireError(fmt::format("due time: too far ahead ({} s)", ahead));
+    if (std::isfinite(ahead) && Seconds(ahead) < kLongestDelay) return;
+    throw WireError(fmt::format("due time: out of range ({} s from now)", ahead));
   }
 
   void read_envelope(Operation& operation) {
@@ -169,21 +172,22 @@ class Shaped final : public Transport {
     }
   }
 
-  // Asks for the body of a closed receive.
+  // Posts the body of a closed receive.
   void open(std::uint32_t ticket) {
     Operation& operation = operations_[ticket];
-    open_rivals(ticket);
+    open_older_rivals(ticket);
     read_envelope(operation);  // now the sender is known
-    open_rivals(ticket);
+    open_older_rivals(ticket);
     std::erase(closed_, ticket);
     const auto bytes = static_cast<std::size_t>(operation.envelope.bytes);
     operation.body_operation =
         inner_->post_recv(operation.from, operation.tag, operation.into.first(bytes));
   }
 
-  // Older receives that accept the same senders get their messages before this one, and so must ask
-  // for their bodies first. To wait for their envelopes is to wait for nothing else.
-  void open_rivals(std::uint32_t ticket) {
+  // Opens the older closed receives that accept the same senders: they get their messages before
+  // this one, so their bodies must be posted first. Waiting for their envelopes causes no
+  // additional delay.
+  void open_older_rivals(std::uint32_t ticket) {
     const Operation& operation = operations_[ticket];
     while (true) {
       const auto self = std::find(closed_.begin(), closed_.end(), ticket);
@@ -200,7 +204,7 @@ class Shaped final : public Transport {
   }
 
   void resume_at(Seconds when) {
-    // The kernel may wake a thread 50 us late by default, half a LAN's latency.
+    // By default the kernel may wake a thread 50 us late, which is half the latency of a LAN.
     static thread_local const int precise = prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
     static_cast<void>(precise);
     const Seconds left = when - runtime().now();
@@ -208,11 +212,11 @@ class Shaped final : public Transport {
     late_ = std::clamp(runtime().now() - when, Seconds(0), kForgiven);
   }
 
-  // Nobody imitates a network on which a message, behind all that its sender has to send before,
-  // takes a day.
-  static constexpr Seconds kLongestWay{86'400};
+  // The longest plausible time until a message is due, including the queue at its sender: a day.
+  static constexpr Seconds kLongestDelay{86'400};
 
-  // More than this is not the scheduler but a machine that stood still.
+  // The longest delay of a wake-up that is compensated. A longer one is not caused by the
+  // scheduler, but by a machine that was suspended.
   static constexpr Seconds kForgiven{20e-3};
 
   void do_cancel() noexcept override { inner_.reset(); }
@@ -224,14 +228,15 @@ class Shaped final : public Transport {
     return std::make_unique<Shaped>(*this, inner_->clone_handle());
   }
 
-  TicketPool<Operation> operations_;   // before inner_, which may still point to its envelopes
+  // Declared before inner_, which may still point to its envelopes.
+  TicketPool<Operation> operations_;
   std::vector<std::uint32_t> closed_;  // in the order posted
-  Seconds late_{0};                    // by which the last wait ended late
+  Seconds late_{0};                    // how late the last wait ended
   std::unique_ptr<Transport> inner_;
   std::shared_ptr<WorkerLink> link_;
 };
 
-// Ranks share a clock if the same boot of the same machine runs them.
+// Returns a hash of the boot of this machine. Ranks with the same boot share a clock.
 std::uint64_t boot_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string text;
@@ -249,7 +254,7 @@ void require_one_machine(Transport& wire) {
     wire.exchange(peer, out, peer, std::as_writable_bytes(std::span(&theirs, 1)), Tag{0});
     if (theirs != mine) stranger = peer;
   }
-  // The error is thrown only now, so that no rank waits for one that has thrown.
+  // The error is thrown only after all exchanges, so that no rank waits for one that has thrown.
   if (stranger == wire.rank()) return;
   ErrorFields fields;
   fields.rank = wire.rank();

@@ -1,6 +1,6 @@
-// The imitated network in exact times: every rank has a clock of its own that only its sleeps move,
-// so what a rank's clock shows is what the imitation made it wait for. bench/shaped.cpp measures
-// how well real sleeps follow.
+// Tests the imitated network with exact times: every rank has a clock of its own that only its
+// sleeps advance, so the clock shows how long the imitation made the rank wait. bench/shaped.cpp
+// measures how precise real sleeps are.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -16,7 +16,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr Tag kTag{1};
-constexpr Seconds kUnit{1e-3};  // what kBytes take on kNetwork
+constexpr Seconds kUnit{1e-3};  // the transfer time of kBytes on kNetwork
 constexpr std::size_t kBytes = 1000;
 constexpr Network kNetwork{8e6, Seconds(10e-3)};
 constexpr Seconds kLatency = kNetwork.latency;
@@ -30,7 +30,7 @@ class RankClock final : public Runtime {
   }
   std::unique_ptr<Event> make_event() override { return system_runtime().make_event(); }
   Seconds time{0};
-  Seconds late{0};  // by which every sleep ends late
+  Seconds late{0};  // how late every sleep ends
 };
 
 class Clocked final : public Transport {
@@ -76,7 +76,7 @@ void run_shaped(int size, const TimedWorker& worker, const Network& network = kN
   });
 }
 
-// Clocks add and subtract doubles; a picosecond is far below anything that matters.
+// Clocks add and subtract doubles, so times are compared with a tolerance of a picosecond.
 void expect_time(Seconds actual, Seconds expected) {
   EXPECT_NEAR(actual.count(), expected.count(), 1e-12);
 }
@@ -125,7 +125,7 @@ TEST(Shaped, TransfersFollowOneAnother) {
   });
 }
 
-TEST(Shaped, AnIdleLinkSavesNothingUp) {
+TEST(Shaped, AnIdleLinkDoesNotAccumulateBandwidth) {
   run_shaped(2, [](Transport& wire, RankClock& clock) {
     Payload room(kBytes);
     for (int i = 0; i < 3; ++i) {
@@ -140,7 +140,7 @@ TEST(Shaped, AnIdleLinkSavesNothingUp) {
   });
 }
 
-TEST(Shaped, ALateReceiverFindsTheMessageThere) {
+TEST(Shaped, ALateReceiverDoesNotWait) {
   run_shaped(2, [](Transport& wire, RankClock& clock) {
     Payload room(kBytes);
     if (wire.rank() == 0) return wire.send(1, kTag, units(1));
@@ -174,7 +174,7 @@ TEST(Shaped, AnIncastToAnyRankEndsAtTheSameTime) {
   });
 }
 
-TEST(Shaped, WhatCameEarlyIsThereEvenIfSomethingLaterIsAskedForFirst) {
+TEST(Shaped, AnEarlyMessageIsNotDelayedByALaterOneThatIsReceivedFirst) {
   run_shaped(3, [](Transport& wire, RankClock& clock) {
     Payload room(kBytes);
     if (wire.rank() == 1) wire.sleep(Seconds(1));
@@ -201,7 +201,7 @@ TEST(Shaped, FlowsFromOneSenderShareItsLink) {
   });
 }
 
-TEST(Shaped, TheDirectionsOfALinkAreApart) {
+TEST(Shaped, TheDirectionsOfALinkAreIndependent) {
   run_shaped(2, [](Transport& wire, RankClock& clock) {
     Payload room(10 * kBytes);
     const int peer = 1 - wire.rank();
@@ -224,7 +224,7 @@ TEST(Shaped, LanesShareTheLinkInBothDirections) {
       lane->recv(0, kTag, room);
       expect_time(clock.time, 3 * kUnit + kLatency);
       wire.recv(0, kTag, room);
-      lane->recv(2, kTag, room);  // came in beside the others, over the same link
+      lane->recv(2, kTag, room);  // arrived together with the others, over the same link
       expect_time(clock.time, 5 * kUnit + kLatency);
     } else {
       lane->send(1, kTag, units(2));
@@ -232,7 +232,7 @@ TEST(Shaped, LanesShareTheLinkInBothDirections) {
   });
 }
 
-// P - 1 rounds in which everybody passes a message on: the shape of a ring all-gather.
+// Runs rounds in which every rank forwards a message, as in a ring all-gather.
 void ring(Transport& wire, std::size_t rounds) {
   const int next = (wire.rank() + 1) % wire.size();
   const int last = (wire.rank() + wire.size() - 1) % wire.size();
@@ -255,8 +255,8 @@ TEST(Shaped, LateWakeUpsDoNotAddUp) {
   });
 }
 
-// A benchmark takes its start after a barrier, which may have woken it late.
-TEST(Shaped, ItsClockShowsWhatTheWireTakesWhoeverWakesLate) {
+// A benchmark reads its start time after a barrier, from which it may wake up late.
+TEST(Shaped, ItsClockShowsTheWireTimeDespiteLateWakeUps) {
   run_shaped(2, [](Transport& wire, RankClock& clock) {
     clock.late = 3.3 * kUnit * (wire.rank() + 1);
     ring(wire, 1);
@@ -275,12 +275,12 @@ TEST(Shaped, ALateReceiverCatchesUp) {
       if (wire.rank() == 0) wire.send(1, kTag, units(1));
       if (wire.rank() == 1) wire.recv(0, kTag, room);
     }
-    // It oversleeps message 19 by 2.5 units and therefore does not sleep for message 20.
+    // It wakes up 2.5 units late from message 19 and therefore does not sleep for message 20.
     expect_time(clock.time, 20 * kUnit + (wire.rank() == 1 ? kLatency + 1.5 * kUnit : Seconds(0)));
   });
 }
 
-TEST(Shaped, OfAMachineThatStoodStillOnly20MillisecondsAreForgiven) {
+TEST(Shaped, AtMost20MillisecondsOfALateWakeUpAreCompensated) {
   run_shaped(2, [](Transport& wire, RankClock& clock) {
     Payload room(kBytes);
     if (wire.rank() == 0) {
@@ -308,7 +308,7 @@ TEST(Shaped, AnUnlimitedLinkStillHasLatency) {
       Network{0, kLatency});
 }
 
-// Rank 0 writes its envelopes by hand: any number may stand there, and rank 1 must not sleep by it.
+// Rank 0 writes its envelopes itself, with absurd due times; rank 1 must not sleep until then.
 TEST(Shaped, AnAbsurdDueTimeIsRefusedByName) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double due : {std::nan(""), kInfinity, -kInfinity, 1e300, 2.0 * 86'400}) {
@@ -317,7 +317,7 @@ TEST(Shaped, AnAbsurdDueTimeIsRefusedByName) {
     run_workers("threads", options, [&](Transport& joined) {
       if (joined.rank() == 0) {
         const auto raw = joined.lane();
-        std::uint64_t machine = 0;  // they compare their machines before anything else
+        std::uint64_t machine = 0;  // ranks first compare their machines
         raw->recv(1, Tag{0}, std::as_writable_bytes(std::span(&machine, 1)));
         raw->send(1, Tag{0}, std::as_bytes(std::span(&machine, 1)));
         Payload envelope;
@@ -366,64 +366,65 @@ TEST(Shaped, AReceiveClosedByAnOlderOneStaysAheadOfANewerOne) {
   });
 }
 
-// What a case of the property below is made of.
-struct Plan {
+// A case of the property below.
+struct Case {
   struct Receive {
     int accepts;
     Fit fit;
-    std::size_t message;  // which it gets
+    std::size_t message;  // the message that it must get
   };
-  std::vector<int> senders;  // of message 0, 1, ...: ranks 1 and 2
+  std::vector<int> senders;  // the senders of messages 0, 1, ...: rank 1 or 2
   std::vector<Receive> receives;
   std::vector<std::size_t> wait_order;
 };
 
-// Message i has i + 1 bytes of value i, so that none passes for another.
+// Returns message i: i + 1 bytes of value i, so that messages differ.
 Payload numbered(std::size_t i) { return Payload(i + 1, static_cast<std::byte>(i)); }
 
-// Receives as they would match if the inner transport had them all posted before the first message;
-// nothing if some message would find no receive.
-std::optional<Plan> any_plan() {
+// Generates receives and the messages that they must get, as if the inner transport had posted all
+// receives before the first message. Returns nothing if a message would match no receive.
+std::optional<Case> any_case() {
   struct Operation : Posted {
     std::size_t number = 0;
   };
-  Plan plan;
+  Case scenario;
   const auto count = *rc::gen::inRange<std::size_t>(1, 9);
   std::vector<Operation> receives(count), sends(count);
-  MessageMatcher<Operation> box;
+  MessageMatcher<Operation> matcher;
   for (std::size_t i = 0; i < count; ++i) {
-    plan.senders.push_back(*rc::gen::inRange(1, 3));
-    plan.receives.push_back({*rc::gen::element(kAnyRank, 1, 2), Fit::at_most, count});
-    receives[i].from = plan.receives[i].accepts;
+    scenario.senders.push_back(*rc::gen::inRange(1, 3));
+    scenario.receives.push_back({*rc::gen::element(kAnyRank, 1, 2), Fit::at_most, count});
+    receives[i].from = scenario.receives[i].accepts;
     receives[i].number = i;
-    box.post_receive(receives[i]);
+    matcher.post_receive(receives[i]);
   }
-  std::sort(plan.senders.begin(), plan.senders.end());  // rank 2 speaks after rank 1
+  std::sort(scenario.senders.begin(), scenario.senders.end());  // rank 2 sends after rank 1
   for (std::size_t i = 0; i < count; ++i) {
-    sends[i].from = plan.senders[i];
-    const Operation* receive = box.post_send(sends[i]);
+    sends[i].from = scenario.senders[i];
+    const Operation* receive = matcher.post_send(sends[i]);
     if (receive == nullptr) return std::nullopt;
-    plan.receives[receive->number].message = i;
-    plan.wait_order.push_back(i);
+    scenario.receives[receive->number].message = i;
+    scenario.wait_order.push_back(i);
   }
-  for (Plan::Receive& receive : plan.receives) {
+  for (Case::Receive& receive : scenario.receives) {
     receive.fit = *rc::gen::element(Fit::exact, Fit::at_most);
   }
   for (std::size_t i = count; i > 1; --i) {
-    std::swap(plan.wait_order[i - 1], plan.wait_order[*rc::gen::inRange<std::size_t>(0, i)]);
+    std::swap(scenario.wait_order[i - 1],
+              scenario.wait_order[*rc::gen::inRange<std::size_t>(0, i)]);
   }
-  return plan;
+  return scenario;
 }
 
-void play(const Plan& plan, Transport& wire) {
+void play(const Case& scenario, Transport& wire) {
   const auto control = wire.lane();
   if (wire.rank() != 0) {
-    control->recv(wire.rank() - 1, kTag, {});  // all receives are posted; rank 1 has spoken
+    control->recv(wire.rank() - 1, kTag, {});  // all receives are posted; rank 1 has sent
     std::vector<Payload> messages;
     std::vector<Pending> sends;
-    for (std::size_t i = 0; i < plan.senders.size(); ++i) messages.push_back(numbered(i));
-    for (std::size_t i = 0; i < plan.senders.size(); ++i) {
-      if (plan.senders[i] == wire.rank()) {
+    for (std::size_t i = 0; i < scenario.senders.size(); ++i) messages.push_back(numbered(i));
+    for (std::size_t i = 0; i < scenario.senders.size(); ++i) {
+      if (scenario.senders[i] == wire.rank()) {
         sends.push_back(wire.post_send(0, kTag, messages[i]));
       }
     }
@@ -433,26 +434,26 @@ void play(const Plan& plan, Transport& wire) {
   }
   std::vector<Payload> rooms;
   std::vector<Pending> pending;
-  for (const Plan::Receive& receive : plan.receives) {
+  for (const Case::Receive& receive : scenario.receives) {
     rooms.emplace_back(receive.fit == Fit::exact ? receive.message + 1 : 20);
     pending.push_back(wire.post_recv(receive.accepts, kTag, rooms.back(), receive.fit));
   }
   control->send(1, kTag, {});
-  for (const std::size_t i : plan.wait_order) {
-    const std::size_t message = plan.receives[i].message;
+  for (const std::size_t i : scenario.wait_order) {
+    const std::size_t message = scenario.receives[i].message;
     const Received got = wire.wait(pending[i]);
-    if (got.from != plan.senders[message] || got.bytes != message + 1) {
-      throw WireError("a receive got another's envelope");
+    if (got.from != scenario.senders[message] || got.bytes != message + 1) {
+      throw WireError("a receive got the envelope of another message");
     }
     rooms[i].resize(got.bytes);
-    if (rooms[i] != numbered(message)) throw WireError("a receive got another's body");
+    if (rooms[i] != numbered(message)) throw WireError("a receive got the body of another message");
   }
 }
 
 RC_GTEST_PROP(ShapedProperty, EnvelopeAndBodyReachTheSameReceive, ()) {
-  const std::optional<Plan> plan = any_plan();
-  RC_PRE(plan.has_value());
-  run_shaped(3, [&](Transport& wire, RankClock&) { play(*plan, wire); });
+  const std::optional<Case> scenario = any_case();
+  RC_PRE(scenario.has_value());
+  run_shaped(3, [&](Transport& wire, RankClock&) { play(*scenario, wire); });
 }
 
 }  // namespace
