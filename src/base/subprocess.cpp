@@ -147,7 +147,7 @@ Subprocess::Subprocess(const SubprocessOptions& options) {
   const char* call = nullptr;
   status.read_end.reset();
   if (error == 0) {
-    // By number, because glibc 2.36 declares pidfd_open without C linkage.
+    // Called by number, because glibc 2.36 declares pidfd_open without C linkage.
     pidfd_.reset(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
     if (!pidfd_) error = errno, call = "pidfd_open";
   }

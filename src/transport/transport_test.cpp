@@ -314,7 +314,7 @@ TEST(Threads, RefusesInvalidGroups) {
   for (const double scale : {0.0, -1.0, 2.0}) {  // 2 is valid on `sim` only
     BackendOptions heavy = group(2);
     heavy.payload_scale = scale;
-    EXPECT_THROW(run_workers("threads", heavy, nothing), ConfigError) << weight;
+    EXPECT_THROW(run_workers("threads", heavy, nothing), ConfigError) << scale;
   }
   BackendOptions endless = group(2);
   endless.timeout = Seconds(INFINITY);

@@ -34,7 +34,7 @@ struct ProcessState {
   std::atomic<bool> failed{false};           // a worker threw
   std::atomic<Seconds> timeout{Seconds(0)};  // the timeout of the last run
   MpiHealth health;
-  // Of the final messages, which are sent even if a lane of the run is stuck.
+  // For the final messages, which are sent even if a lane of the run is stuck.
   MpiHealth health_at_end;
 } process;
 

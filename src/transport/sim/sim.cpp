@@ -6,7 +6,7 @@
 // so there is no latency factor, no window limit (bandwidth <= gamma / RTT) and no bias by RTT, and
 // CM02 takes no share of the bandwidth for headers. This backend adds the latency: a message of n
 // bytes that shares its links with no other arrives latency + 8 n / bandwidth after it was posted.
-// Without a network, or with unlimited bandwidth, bytes take no time. A byte that stands for
+// Without a network, or with unlimited bandwidth, bytes take no time. A byte that represents
 // several (options.payload_scale) takes the time of all of them.
 //
 // A message departs when its send is posted, whether or not the receive is. Messages with the same
