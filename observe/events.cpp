@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -53,11 +54,25 @@ EventWriter::EventWriter(const std::filesystem::path& file, Open how)
 
 EventWriter::~EventWriter() { close(descriptor_); }
 
+// Returns whether the file ends within a line, because a full disk or a killed process cut it off.
+// A pipe, or a file that this process may not read, does not.
+bool EventWriter::ends_within_line() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
+    return false;
+  }
+  std::ifstream in(file_, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(status.st_size) - 1);
+  const int last = in.get();
+  return in && last != '\n';
+}
+
 void EventWriter::write(std::string_view name, const Json& fields) {
   Json event{{"event", name}, {"at", unix_time()}};
   event.update(fields);
   // A path need not be UTF-8, but JSON is.
-  const std::string line = event.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  const std::string line = (ends_within_line() ? "\n" : "") +
+                           event.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   ssize_t written = 0;
   do {
     written = ::write(descriptor_, line.data(), line.size());

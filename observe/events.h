@@ -39,6 +39,8 @@ class EventWriter {
   void write(std::string_view name, const Json& fields);
 
  private:
+  bool ends_within_line() const;
+
   std::filesystem::path file_;
   int descriptor_ = -1;
 };

@@ -97,6 +97,17 @@ TEST_F(Events, AReaderWaitsForTheRestOfALine) {
   EXPECT_TRUE(reader.read_new().empty());
 }
 
+// A full disk or a killed process leaves the beginning of a line; the events after it are whole.
+TEST_F(Events, ALineThatWasCutOffSpoilsNoOther) {
+  EventWriter writer(file_, Open::fresh);
+  writer.write("step", {{"step", 1}});
+  std::ofstream(file_, std::ios::app) << R"({"event":"step","st)";
+  writer.write("error", {{"text", "full"}});
+  const std::vector<Json> events = EventReader(file_).read_new();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1]["event"], "error");
+}
+
 TEST(ErrorFieldsJson, HasAllFieldsAndNullForWhatIsUnknown) {
   ErrorFields fields;
   EXPECT_EQ(to_json(fields).dump(),

@@ -204,7 +204,7 @@ void lanes(Transport& wire) {
 }
 
 // One thread of each rank sends on a lane while another receives on it, from whoever comes.
-void twins(Transport& wire) {
+void handles(Transport& wire) {
   constexpr std::size_t kEach = 20;
   const auto others = static_cast<std::size_t>(wire.size() - 1);
   const auto bytes = [](std::size_t i) { return i % 3 == 0 ? i : 20'000 * i; };
@@ -215,9 +215,9 @@ void twins(Transport& wire) {
     for (std::size_t n = 0; n < kEach * others; ++n) {
       const Received got = in->recv(kAnyRank, kTag, room);
       const std::size_t i = seen[got.from]++;
-      require(got.bytes == bytes(i), "twins: wrong size");
+      require(got.bytes == bytes(i), "handles: wrong size");
       require(std::ranges::equal(MutBytes(room).first(got.bytes), message(got.from, i, got.bytes)),
-              "twins: damaged");
+              "handles: damaged");
     }
   });
   for (std::size_t i = 0; i < kEach; ++i) {
@@ -226,7 +226,7 @@ void twins(Transport& wire) {
     }
   }
   task->join();
-  require(wire.traffic().messages_sent == kEach * others, "twins do not share the counters");
+  require(wire.traffic().messages_sent == kEach * others, "handles do not share the counters");
 }
 
 // What a task throws comes out of join(), once.
@@ -277,6 +277,9 @@ void deadline(Transport& wire) {
 // A message that does not fit, or is not what an exact receive expects, is refused by name.
 void wrong_size(Transport& wire) {
   const std::unique_ptr<Transport> other = wire.lane();
+  // Gloo has one connection for all lanes to a peer. It cannot skip bytes that were on their way to
+  // a receive that was refused, so that no later message may arrive either.
+  other->set_timeout(Seconds(10));
   if (wire.rank() == 0) {
     const Payload long_message = message(0, 0, 100'000);
     wire.post_send(1, kTag, Bytes(long_message).first(999));
@@ -381,7 +384,7 @@ const Law kLaws[] = {
     {"mixed", 2, mixed},
     {"any_rank", 4, any_rank},
     {"lanes", 2, lanes},
-    {"twins", 4, twins},
+    {"handles", 4, handles},
     {"tasks", 2, tasks},
     {"deadline", 3, deadline},
     {"wrong_size", 3, wrong_size},

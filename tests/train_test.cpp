@@ -277,7 +277,7 @@ TEST_F(TrainCommand, AnotherNumberOfWorkersCannotResume) {
   test::ChildProcess run(train({"--workers", "3", "--steps", "8", "--out", out("a"), "--resume"}));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 2);  // before anything starts
-  EXPECT_TRUE(test::has(run.err(), "are of 2 workers"));
+  EXPECT_TRUE(test::has(run.err(), "another number of workers (2; this run has 3)"));
 }
 
 TEST_F(TrainCommand, AFinishedRunHasNothingToResume) {

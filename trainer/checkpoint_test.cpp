@@ -147,7 +147,7 @@ TEST_F(Checkpoints, WithoutItsModelAStepDoesNotCount) {
   const std::string refusal = test::must_throw<ConfigError>([&] {
                                 CheckpointStore(directory_, kIdentity, 0).check_resumable();
                               }).what();
-  EXPECT_NE(refusal.find("there is no checkpoint of rank 0"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("there is no intact checkpoint of rank 0"), std::string::npos) << refusal;
 }
 
 // The run was killed twice while step 20 was written: first after rank 0 had written its file, then

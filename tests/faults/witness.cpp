@@ -103,7 +103,8 @@ std::vector<ErrorFields> errors_in(const std::filesystem::path& events) {
 std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors) {
   std::set<int> ranks;
   for (const ErrorFields& error : errors) {
-    const bool own = error.peer == error.rank && error.operation == "save";
+    // Errors of the event file have no peer; those of checkpoints name the rank itself.
+    const bool own = (error.peer == error.rank || error.peer < 0) && error.operation == "save";
     if (own && error.remedy == Remedy::free_disk_space) ranks.insert(error.rank);
   }
   return ranks;
