@@ -39,7 +39,7 @@ struct ModelRecord {
   std::vector<double> ended;  // when each step did
   std::vector<Metric> metrics;
   Stats stats;
-  std::uint64_t steps = 0, messages_sent = 0, global_samples = 0;
+  std::uint64_t steps = 0, messages_sent = 0, bytes_sent = 0, global_samples = 0;
 };
 
 // What one worker does. `at_step` may look at the strategy after a step, or throw.
@@ -76,6 +76,7 @@ inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& recor
   record.metrics = driver.metrics();
   record.stats = driver.stats();
   record.messages_sent = wire.traffic().messages_sent;
+  record.bytes_sent = wire.traffic().bytes_sent;
 }
 
 inline std::vector<ModelRecord> play(const ModelRun& run, const AtStep& at_step = {}) {
