@@ -81,7 +81,7 @@ TEST(SimulationSpec, CountsWholeIntervalsOfWorkersThatTellNowAndThen) {
 
 TEST(SimulationSpec, GossipTellsAboutEveryTwelfthStep) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
-  SimulationSpec plan{"gossip", 4, synthetic_model(20'000), Network{}, kComputing};
+  SimulationSpec plan{"gossip:kappa=5", 4, synthetic_model(20'000), Network{}, kComputing};
   plan.warmup = 50;
   plan.counted = 300;
   const SimulationResult result = simulate_strategy(plan);
@@ -133,7 +133,8 @@ TEST(Prediction, SeesLettersThatAreRare) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   constexpr std::size_t kNumel = 20'000;
   constexpr double kPeriod = 200;
-  const Prediction out = Planner(workload(kNumel)).predict("gossip:trigger=period,period=200", 4);
+  const Prediction out =
+      Planner(workload(kNumel)).predict("gossip:trigger=period,period=200,bits=32", 4);
   EXPECT_NEAR(metric(out, "messages_per_worker_step"), 1 / kPeriod, 0.2 / kPeriod);
   const double model_bytes = sizeof(float) * kNumel / kPeriod;
   EXPECT_NEAR(out.bytes_per_worker_step, model_bytes, 0.2 * model_bytes);
@@ -143,7 +144,7 @@ TEST(Prediction, WaitsForLettersInFewBits) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   constexpr std::size_t kNumel = 20'000;
   Planner planner(workload(kNumel));
-  const Prediction whole = planner.predict("gossip:trigger=period,period=8", 4);
+  const Prediction whole = planner.predict("gossip:trigger=period,period=8,bits=32", 4);
   const Prediction few = planner.predict("gossip:trigger=period,period=8,bits=4", 4);
   EXPECT_TRUE(few.notes.empty());
   EXPECT_LT(few.bytes_per_worker_step, 0.2 * whole.bytes_per_worker_step);

@@ -191,6 +191,11 @@ class TW_EXPORT ModelStrategy : public Strategy {
   // averaging does not work well for models that have hardly learned. The default is 0.
   virtual std::uint64_t dense_steps(const RunOptions& run) const;
 
+  // Called before every step of this worker that is not dense, with its own gradient. May shorten
+  // it: one worker's batch has more noise than those of all together. The default leaves it as it
+  // is.
+  virtual void before_step(const GradientStep& step);
+
   // Called after every step of this worker, before the next one begins. May change step.params.
   // Throws TransportError if a peer fails.
   virtual void after_step(const ModelStep& step) = 0;

@@ -180,7 +180,11 @@ Update Session::keep_gradients(const ModelView& model) {
     const PhaseTimer timer([this] { return wire_.now(); }, stats_.wire);
     finite = allreduce_mean(wire_, model.grads);
   } else {
-    strategy::timed_codec(context(model.layout), [&] { finite = kernel::all_finite(model.grads); });
+    strategy::timed_codec(context(model.layout), [&] {
+      finite = kernel::all_finite(model.grads);
+      if (model_strategy_ == nullptr || alone() || !finite) return;
+      model_strategy_->before_step({{context(model.layout)}, step_, model.params, model.grads});
+    });
   }
   return Update::dense(finite);
 }

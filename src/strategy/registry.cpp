@@ -59,6 +59,8 @@ int GradientStrategy::serving_ranks(int) const { return 0; }
 
 std::uint64_t ModelStrategy::dense_steps(const RunOptions&) const { return 0; }
 
+void ModelStrategy::before_step(const GradientStep&) {}
+
 void ModelStrategy::quiesce(const StrategyContext&, MutFloats) {}
 
 std::uint64_t ModelStrategy::global_samples() const { return 0; }

@@ -42,7 +42,7 @@ struct ModelRecord {
   std::vector<double> ended;  // the time at which each step ended
   std::vector<Metric> metrics;
   Stats stats;
-  std::uint64_t steps = 0, messages_sent = 0, global_samples = 0;
+  std::uint64_t steps = 0, messages_sent = 0, bytes_sent = 0, global_samples = 0;
 };
 
 // The function `at_step` is called after each step; it may check the strategy, or throw.
@@ -79,6 +79,7 @@ inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& recor
   record.metrics = driver.metrics();
   record.stats = driver.stats();
   record.messages_sent = wire.traffic().messages_sent;
+  record.bytes_sent = wire.traffic().bytes_sent;
 }
 
 inline std::vector<ModelRecord> play(const ModelRun& run, const AtStep& at_step = {}) {

@@ -85,7 +85,11 @@ class StrategyDriver {
       return gradients_->exchange({{context()}, step_, params, grads});
     }
     const bool dense = models_ != nullptr && !alone() && step_ < models_->dense_steps(run_);
-    return Update::dense(dense ? allreduce_mean(wire_, grads) : kernel::all_finite(grads));
+    const bool finite = dense ? allreduce_mean(wire_, grads) : kernel::all_finite(grads);
+    if (models_ != nullptr && !alone() && !dense && finite) {
+      models_->before_step({{context()}, step_, params, grads});
+    }
+    return Update::dense(finite);
   }
 
   Transport& wire_;

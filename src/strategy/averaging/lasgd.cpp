@@ -1,6 +1,6 @@
 // Local Asynchronous SGD (Avidor and Tal Israel, arXiv 2203.13085): every worker trains at its own
 // speed, while a task in the background averages snapshots of all models, exactly, by all-reduce.
-// docs/asynchronous.md tells how the two fit together.
+// docs/asynchronous.md says how the two fit together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "kernel/finite.h"
 #include "strategy/averaging/merge_ledger.h"
 #include "strategy/common/consensus.h"
+#include "strategy/common/gradient_guard.h"
 #include "strategy/common/phase_time.h"
 #include "strategy/common/progress_rounds.h"
 #include "strategy/common/state.h"
@@ -20,23 +21,19 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 constexpr std::uint64_t kAuto = 0;
 constexpr std::uint64_t kShortestBound = 16;  // steps, when it is automatic
-// Elements that are averaged at a time: large enough that latency does not matter, small beside
+// Elements that are averaged at a time: large enough that latency does not matter, small next to
 // the model.
 constexpr std::size_t kPart = std::size_t{4} << 20;
 
-// The first steps are those of synchronous SGD, for models that have hardly learned do not average
-// well: an epoch or 500 steps, but no more than 2 % of the run, for they go at the speed of the
-// slowest.
-std::uint64_t warm_up_steps(const RunOptions& run) {
-  std::uint64_t steps = std::min<std::uint64_t>(500, run.steps / 50);
-  if (run.steps_per_epoch > 0) {
-    steps = std::min(steps, static_cast<std::uint64_t>(run.steps_per_epoch));
-  }
-  return steps;
-}
+// A worker corrects with R - S a difference that it had when the round began. In directions in
+// which its own steps have undone the difference since, a full correction brings it back with the
+// opposite sign, round after round, and momentum makes it grow. Half of it never does: a difference
+// e of which the own steps leave a e becomes (a - 1/2) e, which is smaller for every a from 0 to 1.
+constexpr float kGain = 0.5f;
+constexpr float kLeastShare = 0.05f;  // of what is pending, per step
 
 class LaSgd final : public ModelStrategy {
  public:
@@ -52,10 +49,12 @@ class LaSgd final : public ModelStrategy {
     rounds_.open(context.wire, context.run.samples);
   }
 
-  std::uint64_t dense_steps(const RunOptions& run) const override { return warm_up_steps(run); }
+  std::uint64_t dense_steps(const RunOptions& run) const override { return synchronous_steps(run); }
+
+  void before_step(const GradientStep& step) override { guard_.limit(step, period()); }
 
   void after_step(const ModelStep& step) override {
-    if (step.step < warm_up_steps(step.run)) {
+    if (step.step < synchronous_steps(step.run)) {
       warm_up_step(step);
     } else {
       free_step(step);
@@ -84,11 +83,14 @@ class LaSgd final : public ModelStrategy {
   }
   std::vector<Metric> metrics() const override {
     const auto rounds = static_cast<double>(rounds_.completed());
-    return {{"rounds", rounds},
-            {"overlap_steps", static_cast<double>(rounds_.overlapped_steps()), rounds},
-            {"blocked", blocked_.count()},
-            {"blocked_steps", static_cast<double>(blocked_steps_)},
-            {"period", static_cast<double>(period())}};
+    std::vector<Metric> out = {
+        {"rounds", rounds},
+        {"overlap_steps", static_cast<double>(rounds_.overlapped_steps()), rounds},
+        {"blocked", blocked_.count()},
+        {"blocked_steps", static_cast<double>(blocked_steps_)},
+        {"period", static_cast<double>(period())}};
+    guard_.report(out);
+    return out;
   }
 
   void save(Payload& out) const override {
@@ -96,6 +98,7 @@ class LaSgd final : public ModelStrategy {
     writer.put(kStateVersion);
     writer.put(samples_);
     writer.put(global_samples_);
+    guard_.save(writer);
     put_floats(writer, ledger_.pending());
   }
 
@@ -107,6 +110,7 @@ class LaSgd final : public ModelStrategy {
     }
     samples_ = reader.get<std::uint64_t>();
     global_samples_ = reader.get<std::uint64_t>();
+    guard_.load(reader);
     ledger_.restore(get_floats(reader));
     reader.expect_end();
   }
@@ -126,6 +130,13 @@ class LaSgd final : public ModelStrategy {
     return asked_bound_ != kAuto ? asked_bound_ : std::max(kShortestBound, 4 * period());
   }
 
+  // Returns how much of the pending correction a step merges. If a round takes several steps,
+  // momentum would turn a jump of the model into oscillations that last longer than a round; so a
+  // correction enters as slowly as momentum lets a gradient do.
+  float merged_share(const RunOptions& run) const {
+    return period() == 1 ? 1 : std::max(kLeastShare, 1 - run.sgd.momentum);
+  }
+
   void warm_up_step(const ModelStep& step) {
     std::uint64_t samples = step.samples;
     allreduce_sum(step.wire, std::span(&samples, 1));
@@ -140,7 +151,7 @@ class LaSgd final : public ModelStrategy {
     bool merged = false;
     timed_codec(step, [&] {
       if (!kernel::all_finite(step.params)) rounds_.report_not_finite();
-      merged = ledger_.merge(step.params);
+      merged = ledger_.merge(step.params, merged_share(step.run));
     });
     if (merged) last_merge_ = step.step;
     // A round that begins now averages the model of this step, so the merge comes first.
@@ -156,7 +167,7 @@ class LaSgd final : public ModelStrategy {
     while (!merged && !rounds_.target_reached()) {
       rounds_.wait_for_round();
       rounds_.rethrow_failure();
-      merged = ledger_.merge(step.params);
+      merged = ledger_.merge(step.params, merged_share(step.run));
     }
     last_merge_ = step.step;
     const Seconds waited = step.wire.now() - start;
@@ -184,7 +195,7 @@ class LaSgd final : public ModelStrategy {
             "the mean of all models is not finite: training diverged; a smaller learning "
             "rate or a warm-up may help");
       }
-      ledger_.add(begin, mean_, snapshot_);
+      ledger_.add(begin, mean_, snapshot_, kGain);
     }
     ledger_.complete_round();
   }
@@ -194,6 +205,7 @@ class LaSgd final : public ModelStrategy {
   std::uint64_t samples_ = 0, global_samples_ = 0;  // while no rounds are going on
   Seconds blocked_{0};
   std::uint64_t blocked_steps_ = 0;
+  GradientGuard guard_;
   MergeLedger ledger_;
   std::size_t numel_ = 0;
   std::vector<float> snapshot_, mean_;  // of the rounds

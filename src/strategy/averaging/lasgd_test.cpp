@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/random.h"
+#include "strategy/common/consensus.h"
 #include "testing/model_run.h"
 #include "thinwire/collective.h"
 
@@ -103,6 +104,29 @@ TEST_F(LaSgd, RoundsBringModelsTogether) {
   }
 }
 
+// Workers in the same bowl, with momentum, at a rate that each of them bears alone. Rounds take
+// several steps: a correction that came in full, and at once, would throw the models out of it.
+TEST_F(LaSgd, ALateAverageDoesNotDestabilize) {
+  for (const double latency : {0.003, 0.02, 0.05}) {
+    for (const float curvature : {0.02f, 0.2f, 1.0f, 2.0f}) {
+      test::ModelRun run = walking(4, 800);
+      run.network = Network{1e9, Seconds(latency)};
+      run.numel = 1;
+      run.plan.sgd.momentum = 0.9f;
+      std::vector<float> velocity(4);
+      run.movement = [&](int rank, std::uint64_t step, float now) {
+        float& speed = velocity[static_cast<std::size_t>(rank)];
+        speed = 0.9f * speed + curvature * (now - 3 + noise(rank, step));
+        return -speed;
+      };
+      const auto records = test::play(run);
+      for (const test::ModelRecord& record : records) {
+        EXPECT_NEAR(record.before_end[0], 3, 1) << latency << ", " << curvature;
+      }
+    }
+  }
+}
+
 TEST_F(LaSgd, AloneIsPlainSgd) {
   test::ModelRun run = walking(1, 30);
   run.plan.steps = 30;
@@ -165,6 +189,17 @@ TEST_F(LaSgd, WarmsUpInLockstep) {
     EXPECT_LT(record.ended[19], 20 * 0.02 + 0.1);
   }
   EXPECT_LT(records[0].ended[60], 0.02 * 20 + 0.1 + 0.01 * 41);
+}
+
+TEST(SynchronousSteps, FollowTheLearningRateWithinLimits) {
+  RunOptions run;
+  EXPECT_EQ(synchronous_steps(run), 0u);
+  run.steps = 1000;
+  EXPECT_EQ(synchronous_steps(run), 20u);
+  run.warmup_steps = 70;
+  EXPECT_EQ(synchronous_steps(run), 70u);
+  run.warmup_steps = 400;
+  EXPECT_EQ(synchronous_steps(run), 100u);
 }
 
 TEST_F(LaSgd, GoesOnFromACheckpoint) {

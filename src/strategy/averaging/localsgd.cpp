@@ -4,10 +4,14 @@
 
 #include "base/spec.h"
 #include "strategy/common/consensus.h"
+#include "strategy/common/gradient_guard.h"
+#include "strategy/common/state.h"
 #include "thinwire/collective.h"
 
 namespace thinwire::strategy {
 namespace {
+
+constexpr std::uint32_t kStateVersion = 1;
 
 class LocalSgd final : public ModelStrategy {
  public:
@@ -15,9 +19,13 @@ class LocalSgd final : public ModelStrategy {
 
   SyncMode sync_mode() const override { return SyncMode::periodic; }
   void begin(const StrategyContext&, Floats, std::uint64_t) override {}
+  std::uint64_t dense_steps(const RunOptions& run) const override { return synchronous_steps(run); }
+
+  void before_step(const GradientStep& step) override { guard_.limit(step, period_); }
 
   void after_step(const ModelStep& step) override {
-    if ((step.step + 1) % period_ != 0 || allreduce_mean(step.wire, step.params)) return;
+    const bool due = (step.step + 1) % period_ == 0 && step.step >= synchronous_steps(step.run);
+    if (!due || allreduce_mean(step.wire, step.params)) return;
     throw Error(fmt::format(
         "localsgd: the mean of all models after step {} is not finite; a smaller learning rate may "
         "help",
@@ -28,8 +36,27 @@ class LocalSgd final : public ModelStrategy {
     agree_on_mean(context, params);
   }
 
+  std::vector<Metric> metrics() const override {
+    std::vector<Metric> out;
+    guard_.report(out);
+    return out;
+  }
+
+  void save(Payload& out) const override {
+    base::ByteWriter writer(out);
+    writer.put(kStateVersion);
+    guard_.save(writer);
+  }
+  void load(Bytes in) override {
+    base::ByteReader reader(in, "the state of localsgd");
+    expect_version(reader.get<std::uint32_t>(), kStateVersion, "localsgd");
+    guard_.load(reader);
+    reader.expect_end();
+  }
+
  private:
   std::uint64_t period_;
+  GradientGuard guard_;
 };
 
 }  // namespace

@@ -61,6 +61,16 @@ TEST(LocalSgd, AloneIsPlainSgd) {
   EXPECT_EQ(test::play(run)[0].params[0], expected);
 }
 
+TEST(LocalSgd, AveragesNoModelsWhileGradientsAre) {
+  test::ModelRun run = run_of(4, 20);
+  run.plan.steps = 200;
+  run.plan.warmup_steps = 12;
+  const std::uint64_t later = test::play(run)[0].messages_sent;
+  run.plan.warmup_steps = 20;
+  // 12 averages of gradients and 2 of models, or 20 of gradients; each is two messages per rank.
+  EXPECT_EQ(test::play(run)[0].messages_sent - later, 6 * 2u);
+}
+
 TEST(LocalSgd, SkipsANonFiniteStepAloneAndRefusesANonFiniteMean) {
   test::ModelRun run = run_of(2, 4);
   run.movement = [](int rank, std::uint64_t step, float) {

@@ -15,17 +15,19 @@ void MergeLedger::begin(Floats params) {
   for (std::size_t i = 0; i < view_.size(); ++i) view_[i] += pending_[i];
 }
 
-bool MergeLedger::merge(MutFloats params) {
+bool MergeLedger::merge(MutFloats params, float share) {
   const std::lock_guard lock(mutex_);
   if (any_) {
     for (std::size_t i = 0; i < params.size(); ++i) {
-      view_[i] = params[i] += pending_[i];
-      pending_[i] = 0;
+      const float moved = share * pending_[i];
+      params[i] += moved;
+      pending_[i] -= moved;
+      view_[i] = params[i] + pending_[i];
     }
   } else {
     std::ranges::copy(params, view_.begin());
   }
-  any_ = false;
+  any_ = any_ && share < 1;
   return std::exchange(completed_, false);
 }
 
@@ -34,10 +36,10 @@ void MergeLedger::snapshot(std::size_t begin, MutFloats out) const {
   std::copy_n(view_.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
 }
 
-void MergeLedger::add(std::size_t begin, Floats result, Floats snapshot) {
+void MergeLedger::add(std::size_t begin, Floats result, Floats snapshot, float gain) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < result.size(); ++i) {
-    const float change = result[i] - snapshot[i];
+    const float change = gain * (result[i] - snapshot[i]);
     pending_[begin + i] += change;
     view_[begin + i] += change;
   }

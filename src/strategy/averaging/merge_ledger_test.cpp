@@ -106,6 +106,22 @@ TEST(MergeLedger, RoundsOverlapWithoutHarm) {
   EXPECT_NEAR(group.sum(0), before, 1e-5);
 }
 
+// A part of what is pending moves at a time, and rounds correct a part of the differences.
+TEST(MergeLedger, PartsAddUpToTheWhole) {
+  MergeLedger ledger;
+  std::vector<float> model = {1, 2};
+  ledger.begin(model);
+  ledger.add(0, std::vector<float>{5, 2}, std::vector<float>{1, 2}, 0.5f);
+  EXPECT_FALSE(ledger.merge(model, 0.25f));
+  EXPECT_EQ(model, (std::vector<float>{1.5f, 2}));
+  std::vector<float> snapshot(2);
+  ledger.snapshot(0, snapshot);
+  EXPECT_EQ(snapshot, (std::vector<float>{3, 2})) << "includes what is pending";
+  ledger.merge(model);
+  EXPECT_EQ(model, (std::vector<float>{3, 2}));
+  EXPECT_EQ(ledger.pending(), (std::vector<float>{0, 0}));
+}
+
 TEST(MergeLedger, TellsOfCompletedRoundsOnce) {
   MergeLedger ledger;
   std::vector<float> model(3);

@@ -1,6 +1,7 @@
 #include "strategy/common/consensus.h"
 #include "kernel/finite.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "strategy/common/phase_time.h"
@@ -30,6 +31,10 @@ double distance(Transport& wire, Floats before, Floats mean) {
 }
 
 }  // namespace
+
+std::uint64_t synchronous_steps(const RunOptions& run) {
+  return std::min(std::max(run.steps / 50, run.warmup_steps), run.steps / 10);
+}
 
 void agree_on_mean(const StrategyContext& context, MutFloats params, double weight) {
   Transport& wire = context.wire;

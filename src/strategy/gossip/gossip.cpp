@@ -10,6 +10,7 @@
 #include "base/spec.h"
 #include "kernel/finite.h"
 #include "strategy/common/consensus.h"
+#include "strategy/common/gradient_guard.h"
 #include "strategy/common/phase_time.h"
 #include "strategy/common/progress_rounds.h"
 #include "strategy/common/state.h"
@@ -22,7 +23,7 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 3;
+constexpr std::uint32_t kStateVersion = 4;
 
 class Gossip final : public ModelStrategy {
  public:
@@ -44,6 +45,8 @@ class Gossip final : public ModelStrategy {
     rounds_.open(context.wire, context.run.samples);
     channel_.open(context.wire, params.size());
   }
+
+  void before_step(const GradientStep& step) override { guard_.limit(step, 1); }
 
   void after_step(const ModelStep& step) override {
     if (!channel_.receiving()) channel_.start_receiving();
@@ -94,6 +97,7 @@ class Gossip final : public ModelStrategy {
     std::vector<Metric> out = {{"messages_per_worker_step", static_cast<double>(models_sent_),
                                 static_cast<double>(steps_)}};
     trigger_.report(out);
+    guard_.report(out);
     out.push_back({"refused", static_cast<double>(refused_)});
     out.push_back({"blocks_out_of_range", static_cast<double>(blocks_out_of_range_),
                    static_cast<double>(coded_blocks_)});
@@ -105,6 +109,7 @@ class Gossip final : public ModelStrategy {
     writer.put(kStateVersion);
     for (const std::uint64_t number : {samples_, global_samples_, turn_}) writer.put(number);
     trigger_.save(writer);
+    guard_.save(writer);
     put_floats(writer, movement_.moved());
     exchange_->save(writer);
   }
@@ -119,6 +124,7 @@ class Gossip final : public ModelStrategy {
       *number = reader.get<std::uint64_t>();
     }
     trigger_.load(reader);
+    guard_.load(reader);
     movement_.restore(get_floats(reader));
     exchange_->load(reader);
     reader.expect_end();
@@ -168,6 +174,7 @@ class Gossip final : public ModelStrategy {
   GossipTrigger trigger_;
   PeerRule peers_;
   OwnMovement movement_;
+  GradientGuard guard_;
   std::uint64_t turn_ = 0;  // exchanges begun
   std::uint64_t steps_ = 0, models_sent_ = 0, refused_ = 0;
   std::uint64_t coded_blocks_ = 0, blocks_out_of_range_ = 0;
@@ -182,18 +189,19 @@ class Gossip final : public ModelStrategy {
 std::unique_ptr<Strategy> make_gossip(base::Spec& spec) {
   static constexpr std::string_view kTriggers[] = {"change", "budget", "period"};
   static constexpr std::string_view kExchanges[] = {"pushsum", "pair"};
-  static constexpr std::string_view kPeers[] = {"random", "ring", "exp"};
-  static constexpr std::string_view kBits[] = {"32", "8", "4"};
+  static constexpr std::string_view kPeers[] = {"exp", "random", "ring"};
+  static constexpr std::string_view kBits[] = {"auto", "4", "8", "32"};
   using Rule = GossipTrigger::Rule;
   GossipTrigger::Options options;
   const std::string rule = spec.choice("trigger", kTriggers);
   options.rule = rule == "change" ? Rule::change : rule == "budget" ? Rule::budget : Rule::period;
-  options.kappa = spec.number("kappa", 5, 0, 1e9);
+  options.kappa = spec.number("kappa", options.kappa, 0, 1e9);
   options.budget = spec.number("budget", 0.08, 1e-4, 1);
   options.period = static_cast<std::uint64_t>(spec.integer("period", 1, 1, 1'000'000));
   const bool pairs = spec.choice("exchange", kExchanges) == "pair";
   const std::string peers = spec.choice("peers", kPeers);
-  const std::string bits = spec.choice("bits", kBits);
+  std::string bits = spec.choice("bits", kBits);
+  if (bits == "auto") bits = pairs ? "32" : "4";
   if (pairs && bits != "32") {
     throw ConfigError(fmt::format(
         "gossip: bits={} needs exchange=pushsum: models in pairs are exchanged in full", bits));

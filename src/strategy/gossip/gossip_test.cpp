@@ -13,16 +13,17 @@ namespace thinwire::strategy {
 namespace {
 
 const char* const kSpecs[] = {
-    "gossip:kappa=0",
-    "gossip:kappa=0,peers=ring",
-    "gossip:kappa=0,peers=exp",
-    "gossip:kappa=0,exchange=pair",
+    "gossip:kappa=0,peers=random,bits=32",
+    "gossip:kappa=0,peers=ring,bits=32",
+    "gossip:kappa=0,peers=exp,bits=32",
+    "gossip:kappa=0,exchange=pair,peers=random",
     "gossip:kappa=0,exchange=pair,peers=ring",
     "gossip:kappa=0,exchange=pair,peers=exp",
-    "gossip:trigger=period,period=3",
-    "gossip:trigger=budget,budget=0.3",
-    "gossip:kappa=0,bits=8",
+    "gossip:trigger=period,period=3,peers=random,bits=32",
+    "gossip:trigger=budget,budget=0.3,peers=random,bits=32",
+    "gossip:kappa=0,peers=random,bits=8",
     "gossip:kappa=0,peers=exp,bits=4",
+    "gossip",
 };
 
 class Gossip : public testing::Test {
@@ -133,12 +134,13 @@ TEST(GossipBits, AreForPushSumAlone) {
       test::must_throw<ConfigError>([] { make_strategy("gossip:exchange=pair,bits=4"); });
   EXPECT_TRUE(test::has(error.what(), "bits=4 needs exchange=pushsum"));
   EXPECT_NO_THROW(make_strategy("gossip:exchange=pair,bits=32"));
+  EXPECT_NO_THROW(make_strategy("gossip:exchange=pair"));
   EXPECT_THROW(make_strategy("gossip:bits=5"), ConfigError);
 }
 
 TEST_F(Gossip, RepeatsBitForBit) {
   test::ModelRun run;
-  run.spec = "gossip:kappa=3";
+  run.spec = "gossip:kappa=3,peers=random,bits=32";
   run.workers = 6;
   run.steps = 150;
   run.network = Network{1e5, Seconds(1e-3)};
@@ -162,6 +164,21 @@ TEST_F(Gossip, KappaOfZeroIsGossipInEveryStep) {
   }
   EXPECT_EQ(metric(adaptive, "messages_per_worker_step"), 1.0);
   EXPECT_EQ(metric(adaptive, "interval_mean"), 1.0);
+}
+
+TEST_F(Gossip, SendsFewBitsByDefault) {
+  test::ModelRun run;
+  run.steps = 400;
+  run.numel = 2560;
+  run.network = Network{1e8, Seconds(1e-4)};
+  run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
+  const auto bytes = [&](const std::string& spec) {
+    run.spec = spec;
+    return static_cast<double>(test::play(run)[0].bytes_sent);
+  };
+  const double few = bytes("gossip");
+  EXPECT_EQ(few, bytes("gossip:kappa=0.5,peers=exp,bits=4"));
+  EXPECT_LT(few, bytes("gossip:bits=32") / 3);
 }
 
 TEST_F(Gossip, AloneIsPlainSgd) {

@@ -17,10 +17,11 @@ constexpr double kLowestLog = -30, kHighestLog = 10;
 
 }  // namespace
 
-// Long enough for models to leave their common start together, short beside the run.
+// Long enough for models to leave their common start together, short next to the run.
 void GossipTrigger::begin(const RunOptions& run) {
   if (options_.rule == Rule::period) return;
-  warm_up_ = std::min(std::max<std::uint64_t>(30, run.steps / 100), run.steps / 20);
+  warm_up_ =
+      std::min(std::max({std::uint64_t{30}, run.steps / 50, run.warmup_steps}), run.steps / 10);
   // Momentum makes steps alike. What one gradient moves the model in all is longer than a mean step
   // of noisy gradients by this factor: in units of it, t steps of noise lead sqrt(t) far again.
   const double momentum = std::min(static_cast<double>(run.sgd.momentum), kMostMomentum);

@@ -1,0 +1,64 @@
+#include "strategy/common/gradient_guard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "strategy/common/state.h"
+
+namespace thinwire::strategy {
+
+namespace {
+
+// Returns the rate that models bear which are averaged every `interval` steps.
+double rate_between_averages(std::uint64_t interval, int workers) {
+  constexpr double kSteps = 4;
+  const double noise = 1 + static_cast<double>(interval - 1) / kSteps;
+  return 1 / std::sqrt(std::min(noise, static_cast<double>(workers)));
+}
+
+}  // namespace
+
+void GradientGuard::limit(const GradientStep& step, std::uint64_t interval) {
+  const double length = norm(step.grads), longest = kLongest * usual_;
+  const bool too_long = seen_ >= kFirst && length > longest;
+  ++seen_;
+  // The usual length is that of the whole run: late in training most gradients are short, and the
+  // few long ones are those from which the model still learns.
+  usual_ +=
+      ((too_long ? longest : length) - usual_) / static_cast<double>(std::min(seen_, kMemory));
+  rate_ = too_long ? std::max(1.0 / step.workers(), kLower * rate_) : std::min(1.0, kRaise * rate_);
+  shortened_ += too_long ? 1 : 0;
+  if (rate_ < 0.5 && !std::exchange(warned_, true)) {
+    step.warn(fmt::format(
+        "step {}: a gradient of rank {} is {:.1f} times as long as usual; this rank continues with "
+        "a lower learning rate until its gradients are shorter. A smaller learning rate, larger "
+        "batches or more frequent averages may help",
+        step.step, step.wire.rank(), kLongest * length / longest));
+  }
+  scale_ = std::max(1.0 / step.workers(), rate_ * rate_between_averages(interval, step.workers()));
+  const auto factor = static_cast<float>(scale_ * (too_long ? longest / length : 1));
+  if (factor == 1) return;
+  for (float& value : step.grads) value *= factor;
+}
+
+void GradientGuard::report(std::vector<Metric>& metrics) const {
+  metrics.push_back({"shortened_gradients", static_cast<double>(shortened_)});
+  metrics.push_back({"learning_rate_share", scale_});
+}
+
+void GradientGuard::save(base::ByteWriter& out) const {
+  for (const std::uint64_t number : {seen_, shortened_}) out.put(number);
+  for (const double number : {usual_, rate_}) out.put(number);
+}
+
+void GradientGuard::load(base::ByteReader& in) {
+  for (std::uint64_t* number : {&seen_, &shortened_}) *number = in.get<std::uint64_t>();
+  for (double* number : {&usual_, &rate_}) *number = in.get<double>();
+  if (!(usual_ >= 0 && std::isfinite(usual_) && rate_ > 0 && rate_ <= 1)) {
+    throw WireError("the state of a gradient guard has a length or a rate that cannot be");
+  }
+}
+
+}  // namespace thinwire::strategy
