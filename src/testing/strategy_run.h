@@ -79,7 +79,9 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
 // What rank 0 is warned of when the run begins.
 inline std::vector<std::string> warnings_of(const StrategyRun& run) {
   std::vector<std::string> out;
-  const LogSink log = [&](LogLevel, std::string_view text) { out.emplace_back(text); };
+  const LogSink log = [&](LogLevel level, std::string_view text) {
+    if (level >= LogLevel::warning) out.emplace_back(text);
+  };
   JoinOptions options;
   options.size = run.workers;
   run_workers("threads", options, [&](Transport& wire) {

@@ -116,10 +116,14 @@ void SparseStrategy::report_density(const StrategyContext& context) {
                              context.wire.represented_bytes(numel)));
   if (said_dense_ || !is_dense_shorter(context.wire, numel, std::max<std::size_t>(k, 1))) return;
   said_dense_ = true;
-  context.warn(fmt::format(
-      "density=auto: at density {:.2g} sparse messages would be as long as dense ones; the steps "
-      "are dense. A longer run, or budget=0 or a density of its own, sends less",
-      run_.density));
+  if (const std::string text = dense_remark(); !text.empty()) context.warn(text);
+}
+
+std::string SparseStrategy::dense_remark() const {
+  return fmt::format(
+      "density=auto: at density {:.2g} sparse messages would be as long as dense ones, so that steps "
+      "are dense; a longer run, budget=0 or a lower density sends less",
+      run_.density);
 }
 
 Update SparseStrategy::exchange(const GradientStep& context) {

@@ -59,6 +59,8 @@ class SparseStrategy : public GradientStrategy {
   // Returns a remark about the choice of this strategy, or nothing, given how many workers contribute
   // to a change on average. It is asked for once, after 2 % of the run.
   virtual std::string remark(double workers_per_change, int workers) const;
+  // Returns what to say once if an automatic density makes steps dense; empty: nothing.
+  virtual std::string dense_remark() const;
   // The state of the exchange as part of a checkpoint. load_exchange throws WireError on foreign
   // bytes.
   virtual void save_exchange(base::ByteWriter& out) const;
