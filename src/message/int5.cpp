@@ -47,7 +47,8 @@ std::uint32_t magnitude_of(float value) {
   return std::bit_cast<std::uint32_t>(value) & kMagnitudeBits;
 }
 
-// Returns the scale with the most mantissa bits that reaches from the smallest to the largest value.
+// Returns the scale with the most mantissa bits that reaches from the smallest to the largest
+// value.
 Scale scale_of(Floats block) {
   std::uint32_t lowest = kMagnitudeBits, highest = 0;
   for (const float value : block) {
@@ -79,7 +80,9 @@ std::uint32_t round_exponent(std::uint32_t bits, const Scale& scale) {
   const std::uint32_t most = scale.most_code();
   const std::uint32_t below = std::min((exponent - scale.exponent) / scale.stride(), most);
   if (below == most) return below;
-  const auto number = [](std::uint32_t magnitude) { return double{std::bit_cast<float>(magnitude)}; };
+  const auto number = [](std::uint32_t magnitude) {
+    return double{std::bit_cast<float>(magnitude)};
+  };
   const double middle = (number(scale.magnitude(below)) + number(scale.magnitude(below + 1))) / 2;
   return number(bits) > middle ? below + 1 : below;
 }

@@ -1,6 +1,6 @@
-// Values of sparse messages in 5 bits: a sign and one of 16 magnitudes. Each block of 256 values has
-// a scale of its own, which says where its magnitudes begin and how far apart they are. They are
-// floating-point numbers of few bits, so that small values keep their relative precision.
+// Values of sparse messages in 5 bits: a sign and one of 16 magnitudes. Each block of 256 values
+// has a scale of its own, which says where its magnitudes begin and how far apart they are. They
+// are floating-point numbers of few bits, so that small values keep their relative precision.
 // docs/wire-format.md specifies every bit. All functions may be called from any thread.
 #pragma once
 
@@ -24,8 +24,8 @@ constexpr std::uint64_t bytes(std::uint64_t count) {
 
 // Rounds values[i] to what a receiver will see, to nearest within its block, never to 0. errors[i]
 // becomes the difference, which is exact. 0 becomes the smallest magnitude of its block, and makes
-// the others coarse: drop zeros before. All values of a block with a value that is not finite become
-// infinite, without error.
+// the others coarse: drop zeros before. All values of a block with a value that is not finite
+// become infinite, without error.
 void round(MutFloats values, MutFloats errors);
 
 // Writes bytes(values.size()) bytes. The values must have gone through round(), all together and in

@@ -19,7 +19,7 @@ namespace thinwire::message {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x50535754;  // "TWSP"
-constexpr std::uint8_t kVersion = 2;  // 1 had no int5
+constexpr std::uint8_t kVersion = 2;          // 1 had no int5
 constexpr std::size_t kHeaderBytes = 40;
 constexpr std::uint64_t kMaxNumel = std::uint64_t{1} << 32;
 

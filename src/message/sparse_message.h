@@ -1,5 +1,6 @@
 // Sparse vectors as bytes: the gaps between indices are in a Rice code, the values are fp32, bf16
-// or of 5 bits. docs/wire-format.md specifies every bit. All functions may be called from any thread.
+// or of 5 bits. docs/wire-format.md specifies every bit. All functions may be called from any
+// thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "message/sparse_message.h"
-#include "message/int5.h"
 #include "kernel/sparse.h"
+#include "message/int5.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -64,8 +64,8 @@ void Session::Exchanges::exchange(Part& part) {
   const StrategyContext context = context_of(part);
   const Transport& wire = context.wire;
   const Seconds start = wire.now(), codec = part.stats.codec;
-  part.update = part.strategy.exchange(
-      {{context}, part.step, part.params, part.grads, part.own_time});
+  part.update =
+      part.strategy.exchange({{context}, part.step, part.params, part.grads, part.own_time});
   const bool free = wire.runtime().simulated() && !part.run.charge_codec;
   const Seconds computed = free ? Seconds(0) : part.stats.codec - codec;
   part.stats.wire += wire.now() - start - computed;

@@ -18,9 +18,9 @@ namespace {
 // Limits of the share of the elements that each worker delivers per step. Below the first a
 // coordinate would wait for more than 1000 steps, however long the run is.
 constexpr double kLeastDelivered = 0.001, kMostDelivered = 0.05;
-constexpr double kFirstShare = 0.02;        // of the run, until the first decision
-constexpr std::uint64_t kFewestSteps = 20;  // between two decisions
-constexpr std::uint64_t kDecisions = 10;    // per run
+constexpr double kFirstShare = 0.02;             // of the run, until the first decision
+constexpr std::uint64_t kFewestSteps = 20;       // between two decisions
+constexpr std::uint64_t kDecisions = 10;         // per run
 constexpr std::uint64_t kAssumedSteps = 10'000;  // of a run whose length is not known
 constexpr std::uint64_t kUntimedSteps = 5;       // the first ones allocate memory
 constexpr double kTolerance = 1.5;  // an exchange that exceeds its budget by less stays as it is
@@ -40,8 +40,8 @@ DensityControl::DensityControl(base::Spec& spec, double unknown_length)
   const std::string text = spec.text("density", "auto", "auto, or 1e-07 ... 1");
   automatic_ = text == "auto";
   budget_ = spec.number("budget", 0.1, 0, 0.9);
-  schedule_ = automatic_ ? DensitySchedule::read_warmup(spec)
-                         : DensitySchedule::read(spec, unknown_length);
+  schedule_ =
+      automatic_ ? DensitySchedule::read_warmup(spec) : DensitySchedule::read(spec, unknown_length);
 }
 
 double DensityControl::density_of(int level) const { return std::min(1.0, base_ * factor(level)); }
@@ -65,8 +65,8 @@ double DensityControl::coverage_per_density(const RunOptions& run) const {
   return static_cast<double>(run.steps) * applied_share_;
 }
 
-// Returns the lowest level at which a worker delivers as much as the base says, although merges drop
-// some of its picks.
+// Returns the lowest level at which a worker delivers as much as the base says, although merges
+// drop some of its picks.
 int DensityControl::coverage_level(double workers_per_change) const {
   const double delivered = std::min(1.0, applied_share_ * workers_per_change);
   int level = 0;
@@ -105,9 +105,9 @@ void DensityControl::count_step(const Step& step, const RunOptions& run) {
   window_.exchange += step.exchange.count();
 }
 
-// Returns the highest level at which the exchange takes no more than its budget. It assumes that the
-// time is proportional to the density. A part of it is not, so that this asks for less than is free,
-// and the next decision for more.
+// Returns the highest level at which the exchange takes no more than its budget. It assumes that
+// the time is proportional to the density. A part of it is not, so that this asks for less than is
+// free, and the next decision for more.
 int DensityControl::budget_level(const Window& slowest) const {
   const int now = static_cast<int>(slowest.level);
   if (slowest.steps == 0) return now;

@@ -25,9 +25,9 @@ double first_density(std::uint64_t steps, int workers, double applied) {
 
 TEST(DensityControl, ReachesTheCoverageWantedInTheWholeRun) {
   EXPECT_DOUBLE_EQ(first_density(3000, 8, 8), 0.01);
-  EXPECT_DOUBLE_EQ(first_density(100, 8, 8), 0.05);         // the most that each worker delivers
+  EXPECT_DOUBLE_EQ(first_density(100, 8, 8), 0.05);          // the most that each worker delivers
   EXPECT_DOUBLE_EQ(first_density(10'000'000, 8, 8), 0.001);  // ... and the least
-  EXPECT_DOUBLE_EQ(first_density(0, 8, 8), 0.01);           // a length that is not known
+  EXPECT_DOUBLE_EQ(first_density(0, 8, 8), 0.01);            // a length that is not known
 }
 
 TEST(DensityControl, SendsMoreWhereMergesDropPicks) {
@@ -88,8 +88,8 @@ std::vector<double> decide(const std::string& keys, std::uint64_t steps, double 
     for (int decision = 0; decision < times; ++decision) {
       const double factor = density.target() / first;
       for (std::uint64_t step = 10; step < 40; ++step) {
-        density.count_step({step, density.target(), mine.delivered, mine.changed,
-                            Seconds(mine.own), Seconds(mine.exchange * factor)},
+        density.count_step({step, density.target(), mine.delivered, mine.changed, Seconds(mine.own),
+                            Seconds(mine.exchange * factor)},
                            run);
       }
       density.decide(wire, run, 2);

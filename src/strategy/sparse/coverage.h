@@ -26,8 +26,8 @@ class Coverage {
   // What the report needs to know about the run.
   struct Run {
     std::size_t numel = 0;
-    double density = 0;             // in force
-    std::uint64_t steps_left = 0;   // 0 also if the length of the run is not known
+    double density = 0;            // in force
+    std::uint64_t steps_left = 0;  // 0 also if the length of the run is not known
     bool length_known = false;
     int workers = 1;
     bool contributes = true;  // this rank has a gradient of its own

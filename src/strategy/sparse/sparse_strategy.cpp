@@ -32,8 +32,7 @@ SparseStrategy::SparseStrategy(base::Spec& spec, const Choices& choices)
   static constexpr std::string_view kValues[] = {"bf16", "fp32", "int5"};
   static constexpr std::string_view kMomentum[] = {"corrected", "plain"};
   static constexpr std::string_view kSmall[] = {"include", "dense"};
-  const std::string values =
-      spec.choice("values", std::span(kValues).first(choices.int5 ? 3 : 2));
+  const std::string values = spec.choice("values", std::span(kValues).first(choices.int5 ? 3 : 2));
   value_coding_ = values == "int5"   ? message::ValueCoding::int5
                   : values == "bf16" ? message::ValueCoding::bf16
                                      : message::ValueCoding::fp32;
@@ -62,8 +61,8 @@ void SparseStrategy::begin(const StrategyContext& context) {
   }
   steps_ = context.run.steps;
   density_.begin(context.run, context.workers(), applied(context.workers()));
-  run_ = {layout.numel, density_.target(), steps_, steps_ > 0, context.workers(),
-          context.contributes()};
+  run_ = {layout.numel, density_.target(), steps_,
+          steps_ > 0,   context.workers(), context.contributes()};
   warn_if_covers_little(context);
   if (density_.automatic()) report_density(context);
   if (small_dense_) small_.find(layout);
@@ -121,7 +120,8 @@ void SparseStrategy::report_density(const StrategyContext& context) {
 
 std::string SparseStrategy::dense_remark() const {
   return fmt::format(
-      "density=auto: at density {:.2g} sparse messages would be as long as dense ones, so that steps "
+      "density=auto: at density {:.2g} sparse messages would be as long as dense ones, so that "
+      "steps "
       "are dense; a longer run, budget=0 or a lower density sends less",
       run_.density);
 }

@@ -56,8 +56,8 @@ class SparseStrategy : public GradientStrategy {
   // Returns how many times k elements a step changes, at most: the share of the picks that are
   // applied is this over the number of workers, times that of workers per change.
   virtual double applied(int workers) const = 0;
-  // Returns a remark about the choice of this strategy, or nothing, given how many workers contribute
-  // to a change on average. It is asked for once, after 2 % of the run.
+  // Returns a remark about the choice of this strategy, or nothing, given how many workers
+  // contribute to a change on average. It is asked for once, after 2 % of the run.
   virtual std::string remark(double workers_per_change, int workers) const;
   // Returns what to say once if an automatic density makes steps dense; empty: nothing.
   virtual std::string dense_remark() const;
@@ -67,8 +67,8 @@ class SparseStrategy : public GradientStrategy {
   virtual void load_exchange(base::ByteReader& in);
 
   // Returns how many workers must contribute to a change on average so that merges, which send k
-  // coordinates log2 P times, deliver as much per byte as an all-gather, which sends them P - 1 times
-  // and drops none.
+  // coordinates log2 P times, deliver as much per byte as an all-gather, which sends them P - 1
+  // times and drops none.
   static double merging_pays_from(int workers);
 
   message::ValueCoding value_coding() const noexcept { return value_coding_; }

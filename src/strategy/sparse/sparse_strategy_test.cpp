@@ -19,8 +19,8 @@ namespace thinwire::strategy {
 namespace {
 
 const std::vector<std::string> kExchanges = {
-    "topk:",  "topk:values=fp32,",  "topk:values=int5,",
-    "gtopk:", "gtopk:values=fp32,", "gtopk:values=int5,",
+    "topk:",  "topk:values=fp32,",      "topk:values=int5,",
+    "gtopk:", "gtopk:values=fp32,",     "gtopk:values=int5,",
     "ps:",    "ps:values=fp32,keep=1,", "ps:keep=0.5,",
 };
 
@@ -339,7 +339,8 @@ TEST(SparseStrategies, SendLessOnceWorkersAreSeenToPickTheSame) {
   }
 }
 
-// A run of simulated steps, each of which computes for 10 ms. Returns each rank's state and density.
+// A run of simulated steps, each of which computes for 10 ms. Returns each rank's state and
+// density.
 const Network kSlow{1e7, Seconds(1e-4)}, kFast{1e9, Seconds(1e-4)};  // bit/s
 struct TimedRun {
   Payload state;
