@@ -82,7 +82,7 @@ class SparseStrategy : public GradientStrategy {
   MutFloats residual() noexcept { return residual_; }
   // Must be called for a pick that was applied: its coordinate loses its momentum (factor masking).
   void sent(std::uint32_t index) noexcept {
-    if (!velocity_.empty()) velocity_[index] = 0;
+    if (masked_ && !velocity_.empty()) velocity_[index] = 0;
     ++delivered_;
   }
   void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
@@ -108,6 +108,7 @@ class SparseStrategy : public GradientStrategy {
   DensityControl density_;
   message::ValueCoding value_coding_;
   bool corrected_;    // momentum is applied before the selection
+  bool masked_;       // coordinates lose their momentum when they are sent
   bool small_dense_;  // small tensors are always sent
   kernel::TopK top_k_;
   Sparse picks_;

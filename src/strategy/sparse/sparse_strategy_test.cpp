@@ -215,6 +215,21 @@ TEST(SparseStrategies, TakesOverWhatHasToHappenBeforeTheSelection) {
   EXPECT_TRUE(plain.nesterov);
 }
 
+// A coordinate that is sent in every step: momentum goes on, or begins again each time.
+TEST(SparseStrategies, AreAskedWhetherACoordinateLosesItsMomentum) {
+  test::StrategyRun run;
+  run.workers = 2;
+  run.numel = 100;
+  run.plan.sgd.momentum = 0.5f;
+  run.gradient = [](int, std::uint64_t, std::size_t element) { return element == 7 ? 1.0f : 0.0f; };
+  for (const std::string exchange : {"topk", "gtopk", "ps"}) {
+    run.spec = exchange + ":density=0.01";
+    EXPECT_EQ(test::play(run)[0].grads[2][7], 1) << run.spec;
+    run.spec += ",momentum=unmasked";
+    EXPECT_EQ(test::play(run)[0].grads[2][7], 1.75f) << run.spec;
+  }
+}
+
 TEST(SparseStrategies, SmallTensorsAreDenseIfAsked) {
   test::StrategyRun run;
   run.spec = "gtopk:density=0.001,small=dense";
