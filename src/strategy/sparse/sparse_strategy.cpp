@@ -30,7 +30,7 @@ double entropy_bytes(message::ValueCoding coding, std::size_t numel, std::size_t
 SparseStrategy::SparseStrategy(base::Spec& spec, const Choices& choices)
     : density_(spec, choices.density) {
   static constexpr std::string_view kValues[] = {"bf16", "fp32", "int5"};
-  static constexpr std::string_view kMomentum[] = {"corrected", "plain", "unmasked"};
+  static constexpr std::string_view kMomentum[] = {"auto", "corrected", "unmasked", "plain"};
   static constexpr std::string_view kSmall[] = {"include", "dense"};
   const std::string values = spec.choice("values", std::span(kValues).first(choices.int5 ? 3 : 2));
   value_coding_ = values == "int5"   ? message::ValueCoding::int5
@@ -38,7 +38,7 @@ SparseStrategy::SparseStrategy(base::Spec& spec, const Choices& choices)
                                      : message::ValueCoding::fp32;
   const std::string momentum = spec.choice("momentum", kMomentum);
   corrected_ = momentum != "plain";
-  masked_ = momentum == "corrected";
+  masked_ = momentum == "corrected" || (momentum == "auto" && !density_.automatic());
   small_dense_ = choices.small && spec.choice("small", kSmall) == "dense";
 }
 

@@ -227,6 +227,8 @@ TEST(SparseStrategies, AreAskedWhetherACoordinateLosesItsMomentum) {
     EXPECT_EQ(test::play(run)[0].grads[2][7], 1) << run.spec;
     run.spec += ",momentum=unmasked";
     EXPECT_EQ(test::play(run)[0].grads[2][7], 1.75f) << run.spec;
+    run.spec = exchange;  // an automatic density
+    EXPECT_EQ(test::play(run)[0].grads[2][7], 1.75f) << run.spec;
   }
 }
 
