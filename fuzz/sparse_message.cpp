@@ -9,8 +9,7 @@ namespace thinwire::fuzz {
 // other checks are tested.
 void sparse_message(Bytes input) {
   Choices choices(input);
-  const auto coding =
-      choices.below(2) == 0 ? message::ValueCoding::bf16 : message::ValueCoding::fp32;
+  const auto coding = static_cast<message::ValueCoding>(choices.below(3));
   const message::SparseAddress address{choices.take<std::uint32_t>(), choices.take<std::uint8_t>()};
   const std::size_t most = choices.take<std::uint16_t>();
   Payload message(choices.rest().begin(), choices.rest().end());

@@ -246,7 +246,9 @@ SimulationResult simulate_strategy(const SimulationSpec& spec) {
   const TrainingGradients gradients(spec.layout.numel, synchronous ? kOfWorkers : kOfSteps);
   std::vector<std::vector<Mark>> marks(static_cast<std::size_t>(spec.workers));
   SimulationResult out;
-  const LogSink log = [&out](LogLevel, std::string_view text) { out.warnings.emplace_back(text); };
+  const LogSink log = [&out](LogLevel level, std::string_view text) {
+    if (level >= LogLevel::warning) out.warnings.emplace_back(text);
+  };
   transport::BackendOptions options;
   options.size = spec.workers;
   options.network = spec.network;

@@ -93,6 +93,9 @@ struct StrategyContext {
   void warn(std::string_view text) const {
     if (log) log(LogLevel::warning, text);
   }
+  void inform(std::string_view text) const {
+    if (log) log(LogLevel::info, text);
+  }
 };
 
 // One gradient to exchange.
@@ -100,6 +103,9 @@ struct GradientStep : StrategyContext {
   std::uint64_t step = 0;
   Floats params;    // before the step
   MutFloats grads;  // in: of this worker; out: the mean over all workers
+  // Since the last exchange, without the time spent in it; of several buckets, the share of this
+  // one by its elements. 0: not known.
+  Seconds own_time{0};
 };
 
 // Describes GradientStep::grads after an exchange. Dense: every element may have changed. Sparse:

@@ -1,5 +1,6 @@
 #include "message/sparse_message.h"
 #include "kernel/sparse.h"
+#include "message/int5.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -86,8 +87,8 @@ TEST(SparseMessage, IsTheDocumentedBytes) {
   const Payload message = encoded(entries, kBf16, {100, 0x0102030405060708});
   const std::uint8_t golden[] = {
       0x54, 0x57, 0x53, 0x50,                          // "TWSP"
-      0x54, 0x76, 0xa2, 0x73,                          // checksum
-      0x01, 0x00, 0x00, 0x05,                          // version, Rice, bf16, parameter
+      0x08, 0xe4, 0x23, 0xa9,                          // checksum
+      0x02, 0x00, 0x00, 0x05,                          // version, Rice, bf16, parameter
       0x01, 0x00, 0x00, 0x00,                          // words of indices
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // step
       0x64, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // numel
@@ -264,6 +265,21 @@ TEST(SparseMessage, IsWithinItsBudgetAndTheEntropy) {
   }
 }
 
+TEST(SparseMessage, OfInt5ValuesIsWithinItsBudgetAndArrives) {
+  constexpr std::size_t kNumel = 1'000'000;
+  Sparse entries = random_entries(kNumel, 0.01);
+  round_all(ValueCoding::int5, entries);
+  const Payload message = encoded(entries, ValueCoding::int5, {kNumel, 0});
+  EXPECT_LE(static_cast<double>(message.size()), 1.7 * static_cast<double>(entries.size()));
+  EXPECT_LE(message.size(), sparse_max_bytes(ValueCoding::int5, kNumel, entries.size()));
+  EXPECT_TRUE(same_bits(decoded(message, ValueCoding::int5, {kNumel, 0}), entries));
+  Sparse all = random_entries(1000, 1);  // indices even where every element has an entry
+  round_all(ValueCoding::int5, all);
+  const Payload full = encoded(all, ValueCoding::int5, {1000, 0});
+  EXPECT_LE(full.size(), sparse_max_bytes(ValueCoding::int5, 1000, 1000));
+  EXPECT_TRUE(same_bits(decoded(full, ValueCoding::int5, {1000, 0}), all));
+}
+
 TEST(SparseMessage, EntropyOfSetsOfIndices) {
   EXPECT_NEAR(index_entropy_bits(4, 2), std::log2(6), 1e-12);
   EXPECT_NEAR(index_entropy_bits(52, 5), std::log2(2'598'960), 1e-9);
@@ -335,9 +351,9 @@ TEST(SparseMessage, EveryFieldIsCheckedOnItsOwn) {
   };
   const Payload rice = encoded(entries, kBf16, address);
   refuse(with_field(rice, 0, std::uint32_t{0x50535755}), "magic");
-  refuse(with_field(rice, 8, std::uint8_t{2}), "version 2 is not known (1 is)");
+  refuse(with_field(rice, 8, std::uint8_t{1}), "version 1 is not known (2 is)");
   refuse(with_field(rice, 9, std::uint8_t{3}), "header is damaged");
-  refuse(with_field(rice, 10, std::uint8_t{2}), "header is damaged");
+  refuse(with_field(rice, 10, std::uint8_t{3}), "header is damaged");
   refuse(with_field(rice, 11, std::uint8_t{9}), "Rice parameter is 9, must be 4");
   refuse(with_field(rice, 12, std::uint32_t{0xffffffff}), "bytes long");
   refuse(with_field(rice, 24, std::uint64_t{kAll + 1}), "header is damaged");
@@ -346,6 +362,15 @@ TEST(SparseMessage, EveryFieldIsCheckedOnItsOwn) {
   refuse(with_field(rice, 40, std::uint64_t{0}), "index");
 
   refuse(with_field(rice, 9, std::uint8_t{1}), "header is damaged");  // once: 32-bit indices
+  Sparse coarse = random_entries(1000, 0.05);
+  round_all(ValueCoding::int5, coarse);
+  const Payload int5 = encoded(coarse, ValueCoding::int5, address);
+  const auto refuse_int5 = [&](const Payload& message, std::string_view part) {
+    expect_refused(message, ValueCoding::int5, address, 1000, part);
+  };
+  refuse_int5(with_field(int5, 9, std::uint8_t{2}), "header is damaged");
+  const std::size_t scale = int5.size() - int5::bytes(coarse.size());
+  refuse_int5(with_field(int5, scale, std::uint8_t{0}), "scale of a block");
   Sparse full = random_entries(1000, 1);
   round_all(kBf16, full);
   const Payload dense = encoded(full, kBf16, address);

@@ -79,7 +79,9 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
 // Returns the warnings that rank 0 logs when the run begins.
 inline std::vector<std::string> warnings_of(const StrategyRun& run) {
   std::vector<std::string> out;
-  const LogSink log = [&](LogLevel, std::string_view text) { out.emplace_back(text); };
+  const LogSink log = [&](LogLevel level, std::string_view text) {
+    if (level >= LogLevel::warning) out.emplace_back(text);
+  };
   JoinOptions options;
   options.size = run.workers;
   run_workers("threads", options, [&](Transport& wire) {
@@ -105,6 +107,7 @@ inline std::vector<float> held_back(const RankRecord& record, int rank, std::siz
   held.resize(numel, 0.0f);
   strategy::get_floats(reader);  // velocity
   strategy::get_floats(reader);  // ... of small tensors
+  reader.take(4 + 13 * 8);       // density and coverage
   if (reader.left() == 0) return held;
   const auto shards = reader.get<std::uint64_t>();
   for (std::uint64_t shard = 0; shard < shards; ++shard) {  // skips the mask of the shard

@@ -218,6 +218,7 @@ class ParameterServer final : public SparseStrategy {
     return message_bytes(numel, k) + down / servers_.count;
   }
   double applied(int workers) const override { return keep_ > 0 ? keep_ : workers; }
+  std::string dense_remark() const override { return {}; }  // warn() says it
 
   void save_exchange(base::ByteWriter& out) const override {
     memory_.save(out);
