@@ -31,8 +31,14 @@ double parse_density(std::string_view text) {
 }  // namespace
 
 DensitySchedule DensitySchedule::read(base::Spec& spec, double fallback) {
+  const double target = spec.number("density", fallback, kLowest, 1);
+  DensitySchedule plan = read_warmup(spec);
+  plan.target_ = target;
+  return plan;
+}
+
+DensitySchedule DensitySchedule::read_warmup(base::Spec& spec) {
   DensitySchedule plan;
-  plan.target_ = spec.number("density", fallback, kLowest, 1);
   const std::string text = spec.text("warmup", "auto", "auto, none, or a density per epoch: a+b+c");
   if (text == "none") plan.warmup_ = Warmup::none;
   if (text == "auto" || text == "none") return plan;

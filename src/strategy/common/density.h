@@ -19,7 +19,10 @@ namespace thinwire::strategy {
 class DensitySchedule {
  public:
   static DensitySchedule read(base::Spec& spec, double fallback);
+  // Reads `warmup` alone; set_target() must follow.
+  static DensitySchedule read_warmup(base::Spec& spec);
 
+  void set_target(double density) noexcept { target_ = density; }
   double target() const noexcept { return target_; }
   double at(std::uint64_t step, const RunOptions& run) const;
   // How many of n elements: at least 1, at most n.
