@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/spec.h"
@@ -94,7 +95,7 @@ double PowerSgd::bytes_of(const LowRankLayout& layout, const Transport& wire, in
 
 // Compares the bytes of rank 0, which is the same number on every rank.
 void PowerSgd::choose_ranks(const StrategyContext& context) {
-  constexpr double kMostShare = 0.1, kNoGain = 0.5;  // of the bytes of a dense exchange
+  constexpr double kMostShare = 0.125, kNoGain = 0.5;  // of the bytes of a dense exchange
   const Transport& wire = context.wire;
   const auto dense = static_cast<double>(
       allreduce_bytes(wire.represented_bytes(context.layout.numel), 0, wire.size()));
@@ -199,7 +200,7 @@ void PowerSgd::react(const GradientStep& step, const ErrorLook& look) {
 // The vectors so far stay; others are drawn.
 void PowerSgd::raise_rank(const GradientStep& step) {
   const LowRankLayout& before = layout();
-  ++level_;
+  level_ = static_cast<std::size_t>(std::countr_zero(rank_.rank() / rank_.lowest()));
   std::swap(q_, own_);
   q_.assign(layout().q_numel, 0.0f);
   auto old = before.matrices.begin();

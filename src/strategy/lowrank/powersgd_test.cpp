@@ -476,7 +476,7 @@ test::StrategyRun growing_run(const std::string& spec) {
   return run;
 }
 
-TEST(PowerSgd, ARankDoublesWhileTheErrorsGrowAndNothingIsLost) {
+TEST(PowerSgd, ARankRisesWhileTheErrorsGrowAndNothingIsLost) {
   test::StrategyRun run = growing_run("powersgd:rank=1,start=0");
   const auto records = test::play(run);
   expect_agreement(records);
@@ -499,7 +499,7 @@ TEST(PowerSgd, ARankDoublesWhileTheErrorsGrowAndNothingIsLost) {
   }
   EXPECT_LE(worst, 1e-4 * most);
   for (std::size_t i = 7200; i < run.numel; ++i) {
-    EXPECT_EQ(test::residual_of(records[0])[i], 0) << "sent as it is since the rank is 2";
+    EXPECT_EQ(test::residual_of(records[0])[i], 0) << "sent as it is since the rank rose";
   }
 }
 
@@ -532,7 +532,7 @@ TEST(PowerSgd, AnAutomaticRankDependsOnTheLengthOfTheRun) {
   EXPECT_EQ(rank_of(10'000, {400, 400}), 4);
   EXPECT_EQ(rank_of(188, {400, 400}), 8);
   EXPECT_EQ(rank_of(47, {400, 400}), 16);
-  EXPECT_EQ(rank_of(47, {100, 100}), 4);  // a tenth of the bytes of dense, at most
+  EXPECT_EQ(rank_of(47, {100, 100}), 4);  // an eighth of the bytes of dense, at most
   EXPECT_EQ(rank_of(47, {20, 20}), 1);
 }
 

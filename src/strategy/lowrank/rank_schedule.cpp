@@ -25,10 +25,11 @@ std::optional<std::uint64_t> number_or_auto(base::Spec& spec, std::string_view k
 
 std::uint64_t automatic_start(const RunOptions& run) {
   constexpr std::uint64_t kUnknownLength = 100;
-  constexpr double kLeastShare = 0.02, kMostShare = 0.1;
+  constexpr double kLeastShare = 0.02, kLeastSteps = 10, kMostShare = 0.1;
   if (run.steps == 0) return std::max(kUnknownLength, run.warmup_steps);
   const auto steps = static_cast<double>(run.steps);
-  const double wanted = std::max(kLeastShare * steps, static_cast<double>(run.warmup_steps));
+  const double wanted =
+      std::max({kLeastShare * steps, kLeastSteps, static_cast<double>(run.warmup_steps)});
   return static_cast<std::uint64_t>(std::ceil(std::min(wanted, kMostShare * steps)));
 }
 
@@ -49,12 +50,14 @@ RankSchedule RankSchedule::read(base::Spec& spec) {
 }
 
 RankSchedule::Verdict RankSchedule::observe(const ErrorLook& look) {
-  const bool grows = last_norm_ > 0 && look.norm > kGrowth * last_norm_ && look.ratio > kHighRatio;
-  growing_ = grows ? growing_ + 1 : 0;
+  const bool high = last_norm_ > 0 && look.ratio > kHighRatio;
+  const bool jumps = high && look.norm > kJump * last_norm_;
+  const bool grows = high && look.norm > kGrowth * last_norm_;
+  growing_ = jumps ? kLooks : grows ? growing_ + 1 : 0;
   last_norm_ = look.norm;
   if (growing_ < kLooks) return Verdict::calm;
-  if (2 * rank_ > highest_) return Verdict::alarm;
-  rank_ *= 2;
+  if (rank_ == highest_) return Verdict::alarm;
+  for (int doubled = 0; doubled < 2 && rank_ < highest_; ++doubled) rank_ *= 2;
   return Verdict::raised;
 }
 

@@ -15,9 +15,9 @@ namespace thinwire::strategy {
 std::optional<std::uint64_t> number_or_auto(base::Spec& spec, std::string_view key,
                                             std::uint64_t lowest, std::uint64_t highest);
 
-// Returns how many steps are dense at first: 2 % of the run, and at least as many as the learning
-// rate rises, but at most 10 % of it. The gradients of an untrained network change too fast to be
-// followed.
+// Returns how many steps are dense at first: 2 % of the run, 10 steps, or as many as the learning
+// rate rises, whichever is more, but at most 10 % of the run. The gradients of an untrained network
+// change too fast to be followed.
 std::uint64_t automatic_start(const RunOptions& run);
 
 // Returns the rank at the start of a run. In a short run every direction must be sent soon: a
@@ -30,9 +30,9 @@ struct ErrorLook {
   float ratio = 0;  // the same, divided by the norm of the worker's gradient
 };
 
-// The key `rank`: a number, or `auto`. Both are where the run starts. The rank doubles when the
-// error memory keeps growing: then more directions are needed than are sent, and the run is likely
-// to diverge.
+// The key `rank`: a number, or `auto`. Both are where the run starts. The rank becomes four times
+// as high when the error memory keeps growing: then more directions are needed than are sent, and
+// the run is likely to diverge.
 class RankSchedule {
  public:
   // Throws ConfigError if the rank is out of range.
@@ -59,8 +59,8 @@ class RankSchedule {
 
  private:
   // While the memory fills up it grows by itself, and late in training its ratio grows because the
-  // gradients vanish. So both must be high, at several looks in a row.
-  static constexpr float kGrowth = 1.25f, kHighRatio = 2;
+  // gradients vanish. So both must be high, at several looks in a row or in one jump.
+  static constexpr float kGrowth = 1.15f, kJump = 2, kHighRatio = 1.5f;
   static constexpr std::uint32_t kLooks = 2;
 
   bool automatic_ = true;
