@@ -95,7 +95,8 @@ double PowerSgd::bytes_of(const LowRankLayout& layout, const Transport& wire, in
 
 // Compares the bytes of rank 0, which is the same number on every rank.
 void PowerSgd::choose_ranks(const StrategyContext& context) {
-  constexpr double kMostShare = 0.125, kNoGain = 0.5;  // of the bytes of a dense exchange
+  // Of the bytes of a dense exchange: at the start, after a rise, and for all steps to be dense.
+  constexpr double kMostShare = 0.2, kRaisedShare = 0.08, kNoGain = 0.5;
   const Transport& wire = context.wire;
   const auto dense = static_cast<double>(
       allreduce_bytes(wire.represented_bytes(context.layout.numel), 0, wire.size()));
@@ -108,7 +109,7 @@ void PowerSgd::choose_ranks(const StrategyContext& context) {
     rank_.start(rank);
   }
   for (std::size_t rank = rank_.lowest(); rank <= kernel::kMostRank; rank *= 2) {
-    if (rank > rank_.rank() && share_at(rank) > kMostShare) break;
+    if (rank > rank_.rank() && share_at(rank) > kRaisedShare) break;
     layouts_.push_back(low_rank_layout(context.layout, rank, rank_.lowest()));
     rank_.limit(rank);
     if (rank == rank_.rank()) level_ = layouts_.size() - 1;

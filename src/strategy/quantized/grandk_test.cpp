@@ -105,10 +105,10 @@ TEST(GRandK, AnAutomaticDensityCoversTheRun) {
     run.plan.steps = steps;
     return metric(test::play(run), "density");
   };
-  EXPECT_EQ(density(10'000), 0.33);
+  EXPECT_DOUBLE_EQ(density(10'000), 0.33);
   EXPECT_EQ(density(80), 0.75);
   EXPECT_EQ(density(20), 1);
-  EXPECT_EQ(density(0), 0.33);
+  EXPECT_DOUBLE_EQ(density(0), 0.33);
 }
 
 TEST(GRandK, AStepThatFailsLosesNothing) {
