@@ -49,7 +49,7 @@ std::optional<double> read_density(base::Spec& spec) {
 // Returns the lowest density at which a run of this length sends every element often enough.
 double covering_density(std::uint64_t steps) {
   constexpr double kCoverage = 60;  // times that each element is sent in the run
-  constexpr double kLowest = 0.5;   // at 0.25, LeNet ended 1.6 points below dense after 282 steps
+  constexpr double kLowest = 0.33;  // at 0.25, LeNet ended 1.6 points below dense after 282 steps
   if (steps == 0) return kLowest;
   return std::clamp(kCoverage / static_cast<double>(steps), kLowest, 1.0);
 }
