@@ -32,7 +32,8 @@ constexpr std::uint32_t kStateVersion = 2;
 // From this density on there is momentum. At 0.1 it diverges on LeNet at a rate that dense bears.
 constexpr double kDense = 0.25;
 // How much of the residual that the gradient of this step does not explain is sent, if there is
-// momentum. Measured on LeNet and an MLP: 1 diverges, 0 too; 0.1 and 0.3 end like dense.
+// momentum. LeNet at density 0.25 (one seed): 1 and 0 diverge,
+// 0.1, 0.25 and 0.3 end at 96.8, 97.4 and 98.75 %, dense at 99.0 %.
 constexpr float kCorrection = 0.25f;
 
 // Reads the key `density`; nothing if it is `auto`.
