@@ -169,7 +169,7 @@ TEST(Prediction, DealsOutBlocksAsEvenlyAsTheWholeModel) {
   if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
   constexpr int kMany = 64;
   Planner planner(workload(25'557'032));
-  const Prediction out = planner.predict("grandk", kMany);
+  const Prediction out = planner.predict("grandk:density=0.01", kMany);
   EXPECT_LT(out.wire_bound, 1.1 * Network::parse("1gbit").transfer_time(
                                       static_cast<std::size_t>(out.bytes_per_worker_step)));
   EXPECT_NEAR(metric(out, "blocks_per_worker"), 0.01 * 25'557'032 / 256 / kMany, 0.2);

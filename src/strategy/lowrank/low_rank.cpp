@@ -17,32 +17,38 @@ bool pays(const kernel::LowRankShape& shape) {
   return shape.rank > 0 && kLeastGain * (shape.p_numel() + shape.q_numel()) <= shape.numel();
 }
 
+kernel::LowRankShape shape_at(std::span<const std::size_t> sizes, std::size_t rank) {
+  if (sizes.size() < 2) return {};
+  const std::size_t rows = sizes[0], columns = product(sizes.subspan(1));
+  return {rows, columns, std::min({rank, rows, columns})};
+}
+
+void append_exact(std::vector<ExactRange>& exact, const ExactRange& range) {
+  if (exact.empty() || range.has_error || exact.back().has_error ||
+      exact.back().begin + exact.back().size != range.begin) {
+    exact.push_back(range);
+  } else {
+    exact.back().size += range.size;
+  }
+}
+
 }  // namespace
 
-LowRankLayout low_rank_layout(const Layout& layout, std::size_t rank) {
+LowRankLayout low_rank_layout(const Layout& layout, std::size_t rank, std::size_t lowest_rank) {
   LowRankLayout plan;
   for (const TensorSlot& tensor : layout.tensors) {
-    const std::span<const std::size_t> sizes = tensor.shape;
-    kernel::LowRankShape shape;
-    if (sizes.size() > 1) {
-      shape = {sizes[0], product(sizes.subspan(1)), 0};
-      shape.rank = std::min({rank, shape.rows, shape.columns});
-    }
+    const kernel::LowRankShape shape = shape_at(tensor.shape, rank);
+    const bool has_error = pays(shape_at(tensor.shape, lowest_rank));
+    const std::size_t numel = product(tensor.shape);
     if (pays(shape)) {
-      plan.matrices.push_back(
-          {shape, tensor.offset, plan.matrix_numel, plan.p_numel, plan.q_numel});
-      plan.matrix_numel += shape.numel();
+      plan.matrices.push_back({shape, tensor.offset, plan.error_numel, plan.p_numel, plan.q_numel});
       plan.p_numel += shape.p_numel();
       plan.q_numel += shape.q_numel();
-      continue;
-    }
-    const std::size_t numel = product(sizes);
-    plan.exact_numel += numel;
-    if (!plan.exact.empty() && plan.exact.back().begin + plan.exact.back().size == tensor.offset) {
-      plan.exact.back().size += numel;
     } else {
-      plan.exact.push_back({tensor.offset, numel});
+      append_exact(plan.exact, {tensor.offset, numel, has_error, plan.error_numel});
+      plan.exact_numel += numel;
     }
+    if (has_error) plan.error_numel += numel;
   }
   return plan;
 }

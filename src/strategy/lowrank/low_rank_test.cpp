@@ -46,7 +46,7 @@ TEST(LowRankLayout, LaysEverythingOutWithoutGaps) {
   EXPECT_EQ(plan.matrices[1].error, 200u);
   EXPECT_EQ(plan.matrices[1].p, 20u);
   EXPECT_EQ(plan.matrices[1].q, 40u);
-  EXPECT_EQ(plan.matrix_numel, 800u);
+  EXPECT_EQ(plan.error_numel, 800u);
   EXPECT_EQ(plan.p_numel, 20u + 60u);
   EXPECT_EQ(plan.q_numel, 40u + 40u);
   ASSERT_EQ(plan.exact.size(), 3u);  // neighbours are one range
@@ -54,7 +54,19 @@ TEST(LowRankLayout, LaysEverythingOutWithoutGaps) {
   EXPECT_EQ(plan.exact[1].begin, 208u);
   EXPECT_EQ(plan.exact[2].begin, 813u);
   EXPECT_EQ(plan.exact[2].size, 11u);
-  EXPECT_EQ(plan.exact_numel + plan.matrix_numel, layout.numel);
+  EXPECT_EQ(plan.exact_numel + plan.error_numel, layout.numel);
+}
+
+TEST(LowRankLayout, KeepsTheErrorMemoryOfAMatrixThatPaysNoMore) {
+  const Layout layout = layout_of({{4, 4}, {5}, {40, 30}});
+  const LowRankLayout plan = low_rank_layout(layout, 4, 1);
+  ASSERT_EQ(plan.matrices.size(), 1u);
+  EXPECT_EQ(plan.matrices[0].error, 16u);
+  EXPECT_EQ(plan.error_numel, 16u + 1200);
+  ASSERT_EQ(plan.exact.size(), 2u);  // the range with an error memory is not joined with others
+  EXPECT_TRUE(plan.exact[0].has_error);
+  EXPECT_FALSE(plan.exact[1].has_error);
+  EXPECT_EQ(plan.exact_numel, 21u);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "strategy/common/state.h"
 #include "strategy/lowrank/low_rank.h"
+#include "strategy/lowrank/rank_schedule.h"
 #include "testing/allocations.h"
 #include "testing/ranks.h"
 #include "testing/strategy_driver.h"
@@ -157,7 +158,7 @@ RC_GTEST_PROP(PowerSgdProperty, AgreesOnAnyLayout, ()) {
 }
 
 TEST(PowerSgd, OneWorkerIsLeftAlone) {
-  test::StrategyRun run = layers("powersgd:start=0", 1);
+  test::StrategyRun run = layers("powersgd:rank=1,start=0", 1);
   run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
     if (step == 1 && element == 7) return std::numeric_limits<float>::infinity();
     return test::grid_gradient(rank, step, element);
@@ -171,7 +172,7 @@ TEST(PowerSgd, OneWorkerIsLeftAlone) {
 }
 
 TEST(PowerSgd, IsDenseUntilItStarts) {
-  test::StrategyRun run = layers("powersgd:start=2", 5);
+  test::StrategyRun run = layers("powersgd:rank=1,start=2", 5);
   test::StrategyRun dense = layers("dense", 5);
   run.gradient = dense.gradient = [](int rank, std::uint64_t step, std::size_t element) {
     return test::grid_gradient(rank, step, element) * 0.3f;  // sums that depend on their order
@@ -184,7 +185,7 @@ TEST(PowerSgd, IsDenseUntilItStarts) {
 
 TEST(PowerSgd, IsDenseWithoutMatrices) {
   test::StrategyRun run;
-  run.spec = "powersgd:start=0";
+  run.spec = "powersgd:rank=1,start=0";
   run.workers = 3;
   test::StrategyRun dense = run;
   dense.spec = "dense";
@@ -195,7 +196,7 @@ TEST(PowerSgd, IsDenseWithoutMatrices) {
 
 TEST(PowerSgd, SmallTensorsAreTheMean) {
   for (const int workers : {2, 3, 7, 16}) {
-    const auto records = test::play(layers("powersgd:start=0", workers));
+    const auto records = test::play(layers("powersgd:rank=1,start=0", workers));
     const auto means = test::play(layers("dense", workers));
     for (std::size_t step = 0; step < 3; ++step) {
       for (const Range range : {kBias, kSmall}) {
@@ -339,7 +340,7 @@ TEST(PowerSgd, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
 
 // P is still finite, Q is not.
 TEST(PowerSgd, ASumThatOverflowsIsSkippedByAllAndLeavesNoTrace) {
-  test::StrategyRun run = layers("powersgd:start=0", 4);
+  test::StrategyRun run = layers("powersgd:rank=1,start=0", 4);
   const auto before = test::play(run);
   run.steps = 5;
   run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
@@ -354,7 +355,8 @@ TEST(PowerSgd, ASumThatOverflowsIsSkippedByAllAndLeavesNoTrace) {
 }
 
 TEST(PowerSgd, GoesOnFromItsSavedState) {
-  for (const char* spec : {"powersgd:start=0,rank=2", "powersgd:start=2", "powersgd:start=5"}) {
+  for (const char* spec :
+       {"powersgd:start=0,rank=2", "powersgd:rank=1,start=2", "powersgd:rank=1,start=5"}) {
     test::StrategyRun run = layers(spec);
     run.steps = 8;
     const auto whole = test::play(run);
@@ -374,9 +376,9 @@ TEST(PowerSgd, GoesOnFromItsSavedState) {
 }
 
 TEST(PowerSgd, RefusesAStateThatIsNotItsOwn) {
-  test::StrategyRun run = layers("powersgd:start=0", 2);
+  test::StrategyRun run = layers("powersgd:rank=1,start=0", 2);
   const Payload good = test::play(run)[0].state;
-  const auto load = [](Bytes state) { make_strategy("powersgd")->load(state); };
+  const auto load = [](Bytes state) { make_strategy("powersgd:rank=1")->load(state); };
   for (std::size_t length = 0; length < good.size(); length += 97) {
     EXPECT_THROW(load(Bytes(good).first(length)), WireError) << length;
   }
@@ -388,16 +390,20 @@ TEST(PowerSgd, RefusesAStateThatIsNotItsOwn) {
   EXPECT_THROW(load(other), WireError);
   Payload half;
   base::ByteWriter writer(half);
-  writer.put(std::uint32_t{1});
+  writer.put(std::uint32_t{2});
   put_floats(writer, std::vector<float>(10));
   put_floats(writer, {});
+  writer.put(std::uint32_t{1});  // rank at the start, and now
+  writer.put(std::uint32_t{1});
+  writer.put(0.0f);
+  writer.put(std::uint32_t{0});
   EXPECT_THROW(load(half), WireError);
 
   const std::vector<Payload> states(2, good);
   EXPECT_NO_THROW(test::play(run, states.data()));
   run.spec = "powersgd:start=0,rank=2";  // other vectors
   EXPECT_THROW(test::play(run, states.data()), WireError);
-  run.spec = "powersgd:start=0";
+  run.spec = "powersgd:rank=1,start=0";
   run.tensors[0].shape = {30, 40};
   EXPECT_THROW(test::play(run, states.data()), WireError);
   run.tensors[0].shape = {1200};
@@ -405,7 +411,7 @@ TEST(PowerSgd, RefusesAStateThatIsNotItsOwn) {
 }
 
 TEST(PowerSgd, DrawsFromTheSeedOfTheRun) {
-  test::StrategyRun run = layers("powersgd:start=0");
+  test::StrategyRun run = layers("powersgd:rank=1,start=0");
   const auto one = test::play(run)[0].grads, again = test::play(run)[0].grads;
   run.plan.seed = 2;
   EXPECT_EQ(one, again);
@@ -435,7 +441,7 @@ TEST(PowerSgd, AllocatesNothingAfterTheFirstStep) {
 }
 
 TEST(PowerSgd, SaysWhatItSaves) {
-  const auto records = test::play(layers("powersgd:start=0", 4));
+  const auto records = test::play(layers("powersgd:rank=1,start=0", 4));
   double dense = 0, sent = 0;
   for (int rank = 0; rank < 4; ++rank) {
     dense += static_cast<double>(allreduce_bytes(2249, rank, 4));
@@ -447,10 +453,113 @@ TEST(PowerSgd, SaysWhatItSaves) {
 }
 
 TEST(PowerSgd, RefusesRanksAndStartsOutOfRange) {
-  for (const char* spec : {"powersgd:rank=0", "powersgd:rank=33", "powersgd:start=-1"}) {
+  for (const char* spec : {"powersgd:rank=0", "powersgd:rank=33", "powersgd:start=-1",
+                           "powersgd:rank=1.5", "powersgd:rank=none", "powersgd:start="}) {
     EXPECT_THROW(make_strategy(spec), ConfigError) << spec;
   }
   EXPECT_NO_THROW(make_strategy("powersgd:rank=32,start=1000000000"));
+  EXPECT_NO_THROW(make_strategy("powersgd:rank=auto,start=auto"));
+}
+
+// One matrix in which rank 2 takes less than a tenth of the bytes of dense, and rank 4 does not,
+// and one that is not worth to be compressed at rank 2. Gradients that grow and are of full rank.
+test::StrategyRun growing_run(const std::string& spec) {
+  test::StrategyRun run;
+  run.spec = spec;
+  run.workers = 3;
+  run.tensors = {{"large", 0, {90, 80}}, {"small", 7200, {5, 6}}};
+  run.numel = 7230;
+  run.steps = 60;
+  run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
+    return test::grid_gradient(rank, 0, element) * std::pow(1.03f, static_cast<float>(step));
+  };
+  return run;
+}
+
+TEST(PowerSgd, ARankRisesWhileTheErrorsGrowAndNothingIsLost) {
+  test::StrategyRun run = growing_run("powersgd:rank=1,start=0");
+  const auto records = test::play(run);
+  expect_agreement(records);
+  EXPECT_EQ(metric(records, "rank"), 2);
+  double worst = 0, most = 0;
+  std::vector<double> balance(run.numel, 0);
+  for (std::size_t i = 0; i < run.numel; ++i) {
+    for (std::uint64_t step = 0; step < run.steps; ++step) {
+      balance[i] -= 3.0 * static_cast<double>(records[0].grads[step][i]);
+      for (int rank = 0; rank < 3; ++rank) {
+        balance[i] += static_cast<double>(run.gradient(rank, step, i));
+      }
+    }
+    for (const auto& record : records) {
+      const auto held = static_cast<double>(test::residual_of(record)[i]);
+      balance[i] -= held;
+      most = std::max(most, std::abs(held));
+    }
+    worst = std::max(worst, std::abs(balance[i]));
+  }
+  EXPECT_LE(worst, 1e-4 * most);
+  for (std::size_t i = 7200; i < run.numel; ++i) {
+    EXPECT_EQ(test::residual_of(records[0])[i], 0) << "sent as it is since the rank rose";
+  }
+}
+
+TEST(PowerSgd, ARaisedRankContinuesFromItsSavedState) {
+  test::StrategyRun run = growing_run("powersgd:rank=1,start=0");
+  const auto whole = test::play(run);
+  for (const std::uint64_t until : {20u, 41u, 50u}) {
+    run.steps = until;
+    const auto first = test::play(run);
+    std::vector<Payload> states;
+    for (const test::RankRecord& record : first) states.push_back(record.state);
+    run.steps = 60;
+    const auto second = test::play(run, states.data(), until);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(second[rank].state, whole[rank].state) << until;
+    }
+  }
+}
+
+TEST(PowerSgd, AnAutomaticRankDependsOnTheLengthOfTheRun) {
+  const auto rank_of = [](std::uint64_t steps, std::vector<std::size_t> shape) {
+    test::StrategyRun run;
+    run.spec = "powersgd";
+    run.numel = shape[0] * shape[1];
+    run.shape = std::move(shape);
+    run.steps = 1;
+    run.plan.steps = steps;
+    return metric(test::play(run), "rank");
+  };
+  EXPECT_EQ(rank_of(10'000, {400, 400}), 4);
+  EXPECT_EQ(rank_of(188, {400, 400}), 8);
+  EXPECT_EQ(rank_of(47, {400, 400}), 16);
+  EXPECT_EQ(rank_of(47, {100, 100}), 8);  // a fifth of the bytes of dense, at most
+  EXPECT_EQ(rank_of(47, {20, 20}), 2);
+}
+
+TEST(PowerSgd, IsDenseAndSaysSoWhereCompressionGainsLittle) {
+  test::StrategyRun run = layers("powersgd:start=0", 2);
+  run.tensors = {{"bias", 0, {2000}}, {"matrix", 2000, {10, 10}}};
+  run.numel = 2100;
+  test::StrategyRun dense = run;
+  dense.spec = "dense";
+  const auto records = test::play(run), means = test::play(dense);
+  EXPECT_EQ(records[0].grads, means[0].grads);
+  EXPECT_EQ(records[0].bytes_sent, means[0].bytes_sent);
+  EXPECT_EQ(test::warnings_of(run).size(), 1u);
+}
+
+TEST(PowerSgd, StartsWithTheWarmUpOfTheLearningRate) {
+  const auto start = [](std::uint64_t steps, std::uint64_t warmup) {
+    RunOptions run;
+    run.steps = steps;
+    run.warmup_steps = warmup;
+    return automatic_start(run);
+  };
+  EXPECT_EQ(start(1000, 0), 20u);
+  EXPECT_EQ(start(1000, 50), 50u);
+  EXPECT_EQ(start(1000, 500), 100u);
+  EXPECT_EQ(start(10, 0), 1u);
+  EXPECT_EQ(start(0, 0), 100u);
 }
 
 }  // namespace

@@ -20,12 +20,12 @@ class StratifiedDraw {
   // that happens starts at a random element.
   void at(std::uint64_t seed, std::uint64_t step, std::span<std::uint32_t> places) const;
 
+  // Returns how many elements run number `run` has: each of them is drawn once in as many steps.
+  std::size_t length(std::size_t run) const noexcept { return begin(run + 1) - begin(run); }
+
  private:
   // Returns the first element of run number `run`.
   std::size_t begin(std::size_t run) const noexcept;
-  // Returns how many elements run number `run` has.
-  std::size_t length(std::size_t run) const noexcept { return begin(run + 1) - begin(run); }
-
   std::size_t numel_;
   std::size_t count_;
 };
