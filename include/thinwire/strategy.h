@@ -91,6 +91,9 @@ struct StrategyContext {
   void warn(std::string_view text) const {
     if (log) log(LogLevel::warning, text);
   }
+  void inform(std::string_view text) const {
+    if (log) log(LogLevel::info, text);
+  }
 };
 
 // One gradient to exchange.
@@ -98,6 +101,9 @@ struct GradientStep : StrategyContext {
   std::uint64_t step = 0;
   Floats params;    // before the step
   MutFloats grads;  // this worker's own; the mean over all workers afterwards
+  // Since the last exchange, without the time spent in it; of several buckets, the share of this
+  // one by its elements. 0: not known.
+  Seconds own_time{0};
 };
 
 // What an exchange leaves in GradientStep::grads. Either dense: every element may have changed. Or

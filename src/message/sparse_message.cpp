@@ -19,13 +19,14 @@ namespace thinwire::message {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x50535754;  // "TWSP"
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;  // 1 had no int5
 constexpr std::size_t kHeaderBytes = 40;
 constexpr std::uint64_t kMaxNumel = std::uint64_t{1} << 32;
 
 // The numbers on the wire. 1 meant indices of 32 bits each, which no sender writes any more.
 enum class IndexForm : std::uint8_t { rice = 0, all = 2 };
-static_assert(static_cast<int>(ValueCoding::bf16) == 0 && static_cast<int>(ValueCoding::fp32) == 1);
+static_assert(static_cast<int>(ValueCoding::bf16) == 0 &&
+              static_cast<int>(ValueCoding::fp32) == 1 && static_cast<int>(ValueCoding::int5) == 2);
 
 struct Header {
   IndexForm form = IndexForm::rice;
@@ -41,7 +42,7 @@ struct Header {
 std::uint64_t message_bytes(const Header& header) {
   const std::uint64_t values = header.form == IndexForm::all ? header.numel : header.count;
   return kHeaderBytes + std::uint64_t{header.index_words} * rice::kWordBytes +
-         values * value_bytes(header.values);
+         values_bytes(header.values, values);
 }
 
 void check_numel(std::size_t numel) {
@@ -82,6 +83,7 @@ Header describe(const Sparse& entries, ValueCoding coding, const SparseAddress& 
   header.count = entries.size();
   header.rice = static_cast<std::uint8_t>(rice::parameter(address.numel, entries.size()));
   header.index_words = static_cast<std::uint32_t>(rice::words(entries.indices, header.rice));
+  if (coding == ValueCoding::int5) return header;
   Header dense = header;
   dense.form = IndexForm::all;
   dense.rice = 0;
@@ -106,8 +108,8 @@ void put_header(const Header& header, base::ByteWriter& out) {
 }
 
 void put_body(const Sparse& entries, const Header& header, std::byte* body) {
-  const std::size_t width = value_bytes(header.values);
   if (header.form == IndexForm::all) {
+    const std::size_t width = value_bytes(header.values);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       store_values(header.values, Floats(&entries.values[i], 1), body + entries.indices[i] * width);
     }
@@ -142,8 +144,10 @@ Header get_header(Bytes in) {
   header.step = reader.get<std::uint64_t>();
   header.numel = reader.get<std::uint64_t>();
   header.count = reader.get<std::uint64_t>();
-  const bool known = header.form == IndexForm::rice || header.form == IndexForm::all;
-  if (!known || header.values > ValueCoding::fp32 || header.numel > kMaxNumel ||
+  // int5 has no code for 0, which elements without entry would need.
+  const bool known = header.form == IndexForm::rice ||
+                     (header.form == IndexForm::all && header.values != ValueCoding::int5);
+  if (!known || header.values > ValueCoding::int5 || header.numel > kMaxNumel ||
       header.count > header.numel) {
     refuse("its header is damaged (form {}, values {}, {} of {} entries)", form,
            static_cast<int>(header.values), header.count, header.numel);
@@ -200,9 +204,11 @@ void get_entries(Bytes body, const Header& header, Sparse& out) {
   const Bytes stream = body.first(header.index_words * rice::kWordBytes);
   const std::byte* values = body.data() + stream.size();
   rice::check(stream, header.rice, header.count, header.numel);
+  if (header.values == ValueCoding::int5) int5::check(body.subspan(stream.size()), header.count);
   out.indices.resize(header.count);
   out.values.resize(header.count);
   rice::decode(stream, header.rice, out.indices);
+  if (header.values == ValueCoding::int5) return int5::load(values, out.values);
   for (std::size_t i = 0; i < header.count; ++i) {
     out.values[i] = load_value(header.values, values, i);
   }
@@ -228,6 +234,7 @@ std::size_t sparse_max_bytes(ValueCoding coding, std::size_t numel, std::size_t 
   header.numel = numel;
   header.count = std::min(count, numel);
   header.index_words = static_cast<std::uint32_t>(rice::max_words(numel, header.count));
+  if (coding == ValueCoding::int5) return message_bytes(header);
   Header dense = header;
   dense.form = IndexForm::all;
   dense.index_words = 0;
@@ -235,6 +242,7 @@ std::size_t sparse_max_bytes(ValueCoding coding, std::size_t numel, std::size_t 
 }
 
 void round_to_wire(ValueCoding coding, MutFloats values, MutFloats errors) {
+  if (coding == ValueCoding::int5) return int5::round(values, errors);
   if (coding == ValueCoding::fp32) {
     std::ranges::fill(errors, 0.0f);
     return;

@@ -1,5 +1,5 @@
-// Sparse vectors as bytes: the gaps between indices are in a Rice code, the values are fp32 or
-// bf16. docs/wire-format.md specifies every bit. All functions may be called from any thread.
+// Sparse vectors as bytes: the gaps between indices are in a Rice code, the values are fp32, bf16
+// or of 5 bits. docs/wire-format.md specifies every bit. All functions may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,11 @@
 
 namespace thinwire::message {
 
-enum class ValueCoding : std::uint8_t { bf16, fp32 };
+enum class ValueCoding : std::uint8_t {
+  bf16,
+  fp32,
+  int5,  // a sign and 4 bits, and a scale per 256 values: message/int5.h
+};
 
 // Says which vector and which step a message belongs to. A receiver refuses any other message.
 struct SparseAddress {
@@ -25,7 +29,8 @@ double index_entropy_bits(std::size_t numel, std::size_t count);
 std::size_t sparse_max_bytes(ValueCoding coding, std::size_t numel, std::size_t count);
 
 // Rounds values[i] to what a receiver will see. errors[i] becomes the difference, which is exact:
-// the value before = the value after + the error. `errors` must be as long as `values`.
+// the value before = the value after + the error. `errors` must be as long as `values`. With int5,
+// values of 0 must be dropped before, and the values must be encoded together and in this order.
 void round_to_wire(ValueCoding coding, MutFloats values, MutFloats errors);
 
 // Appends a message to `out`. The values must have gone through round_to_wire. The message holds

@@ -87,7 +87,7 @@ TEST(SparseMessage, IsTheDocumentedBytes) {
   const std::uint8_t golden[] = {
       0x54, 0x57, 0x53, 0x50,                          // "TWSP"
       0x54, 0x76, 0xa2, 0x73,                          // checksum
-      0x01, 0x00, 0x00, 0x05,                          // version, Rice, bf16, parameter
+      0x02, 0x00, 0x00, 0x05,                          // version, Rice, bf16, parameter
       0x01, 0x00, 0x00, 0x00,                          // words of indices
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // step
       0x64, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // numel
@@ -335,9 +335,9 @@ TEST(SparseMessage, EveryFieldIsCheckedOnItsOwn) {
   };
   const Payload rice = encoded(entries, kBf16, address);
   refuse(with_field(rice, 0, std::uint32_t{0x50535755}), "magic");
-  refuse(with_field(rice, 8, std::uint8_t{2}), "version 2 is not known (1 is)");
+  refuse(with_field(rice, 8, std::uint8_t{1}), "version 1 is not known (2 is)");
   refuse(with_field(rice, 9, std::uint8_t{3}), "header is damaged");
-  refuse(with_field(rice, 10, std::uint8_t{2}), "header is damaged");
+  refuse(with_field(rice, 10, std::uint8_t{3}), "header is damaged");
   refuse(with_field(rice, 11, std::uint8_t{9}), "Rice parameter is 9, must be 4");
   refuse(with_field(rice, 12, std::uint32_t{0xffffffff}), "bytes long");
   refuse(with_field(rice, 24, std::uint64_t{kAll + 1}), "header is damaged");

@@ -41,7 +41,8 @@ void Session::Exchanges::begin() {
   for (const auto& part : parts_) part->strategy.begin(context_of(*part));
 }
 
-void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std::uint64_t step) {
+void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std::uint64_t step,
+                                Seconds own_time) {
   Part& part = *parts_.at(bucket);
   if (part.submitted) throw std::logic_error("Session::submit: the bucket was submitted already");
   const std::size_t begin = part.bucket.begin, numel = part.bucket.layout.numel;
@@ -49,6 +50,8 @@ void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std:
   part.params = has_params ? Floats(model.params.subspan(begin, numel)) : Floats();
   part.grads = model.grads.subspan(begin, numel);
   part.step = step;
+  const auto all = static_cast<double>(std::max<std::size_t>(model.grads.size(), 1));
+  part.own_time = own_time * (static_cast<double>(numel) / all);
   part.timeout = context_.wire.timeout();
   part.submitted = true;
   if (!worker_) return exchange(part);
@@ -61,7 +64,8 @@ void Session::Exchanges::exchange(Part& part) {
   const StrategyContext context = context_of(part);
   const Transport& wire = context.wire;
   const Seconds start = wire.now(), codec = part.stats.codec;
-  part.update = part.strategy.exchange({{context}, part.step, part.params, part.grads});
+  part.update = part.strategy.exchange(
+      {{context}, part.step, part.params, part.grads, part.own_time});
   const bool free = wire.runtime().simulated() && !part.run.charge_codec;
   const Seconds computed = free ? Seconds(0) : part.stats.codec - codec;
   part.stats.wire += wire.now() - start - computed;

@@ -20,7 +20,8 @@ class Session::Exchanges {
   // Begins all strategies; all ranks together.
   void begin();
 
-  void submit(std::size_t bucket, const ModelView& model, std::uint64_t step);
+  // own_time is that of the training thread since the last step's exchange.
+  void submit(std::size_t bucket, const ModelView& model, std::uint64_t step, Seconds own_time);
   // Returns after the exchange of the bucket, and throws what it threw.
   void wait(std::size_t bucket);
   // Waits for all buckets, adds what they spent to `stats` and returns the update of the whole
@@ -44,7 +45,7 @@ class Session::Exchanges {
     Floats params;
     MutFloats grads;
     std::uint64_t step = 0;
-    Seconds timeout{0};
+    Seconds timeout{0}, own_time{0};
     Update update;
     transport::BackgroundWorker::Ticket ticket = 0;
   };

@@ -154,12 +154,16 @@ Update Session::exchange(ModelView model) {
 
 Ticket Session::submit(ModelView model, std::size_t bucket) {
   if (phase_ == Phase::between_steps) {
-    own_time_ += wire_.now() - left_at_;
+    const Seconds now = wire_.now();
+    own_time_ += now - left_at_;
+    left_at_ = now;
     phase_ = Phase::submitting;
   }
   require(Phase::submitting, "submit");
   if (bucket >= buckets_.size()) throw std::out_of_range("Session::submit: no such bucket");
-  if (exchanges_) exchanges_->submit(bucket, model, step_);
+  if (exchanges_) {
+    exchanges_->submit(bucket, model, step_, own_time_ + (wire_.now() - left_at_));
+  }
   return {bucket};
 }
 
@@ -172,6 +176,7 @@ Update Session::wait_all(ModelView model) {
   require(Phase::submitting, "wait_all");
   // Whatever happens: a step whose exchange failed can only be followed by another one.
   phase_ = Phase::between_steps;
+  if (exchanges_) own_time_ = Seconds(0);
   const Update update = exchanges_ ? exchanges_->wait_all(stats_) : keep_gradients(model);
   phase_ = Phase::exchanged;
   left_at_ = wire_.now();

@@ -35,7 +35,10 @@ class StrategyDriver {
     own_time_ += wire_.now() - left_at_;
     const Update update = exchanged(grads, params);
     left_at_ = wire_.now();
-    if (models_ == nullptr) ++step_;
+    if (models_ == nullptr) {
+      ++step_;
+      own_time_ = Seconds(0);
+    }
     return update;
   }
 
@@ -81,7 +84,7 @@ class StrategyDriver {
 
   Update exchanged(MutFloats grads, Floats params) {
     if (gradients_ != nullptr && !alone()) {
-      return gradients_->exchange({{context()}, step_, params, grads});
+      return gradients_->exchange({{context()}, step_, params, grads, own_time_});
     }
     const bool dense = models_ != nullptr && !alone() && step_ < models_->dense_steps(run_);
     return Update::dense(dense ? allreduce_mean(wire_, grads) : kernel::all_finite(grads));

@@ -12,9 +12,8 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr double kStart = 0.25;
-constexpr double kEpochs = 4;
-constexpr double kShareOfRun = 0.05;
+constexpr double kStart = 0.25, kStartFactor = 4;  // the warm-up starts at the smaller density
+constexpr double kShareOfRun = 0.025;
 constexpr double kLowest = 1e-7;
 
 double parse_density(std::string_view text) {
@@ -31,8 +30,14 @@ double parse_density(std::string_view text) {
 }  // namespace
 
 DensitySchedule DensitySchedule::read(base::Spec& spec, double fallback) {
+  const double target = spec.number("density", fallback, kLowest, 1);
+  DensitySchedule plan = read_warmup(spec);
+  plan.target_ = target;
+  return plan;
+}
+
+DensitySchedule DensitySchedule::read_warmup(base::Spec& spec) {
   DensitySchedule plan;
-  plan.target_ = spec.number("density", fallback, kLowest, 1);
   const std::string text = spec.text("warmup", "auto", "auto, none, or a density per epoch: a+b+c");
   if (text == "none") plan.warmup_ = Warmup::none;
   if (text == "auto" || text == "none") return plan;
@@ -47,16 +52,17 @@ DensitySchedule DensitySchedule::read(base::Spec& spec, double fallback) {
 
 double DensitySchedule::at(std::uint64_t step, const RunOptions& run) const {
   const auto now = static_cast<double>(step);
-  if (run.steps_per_epoch <= 0 || warmup_ == Warmup::none) return target_;
+  if (warmup_ == Warmup::none) return target_;
   if (warmup_ == Warmup::list) {
+    if (run.steps_per_epoch <= 0) return target_;
     const double epoch = now / run.steps_per_epoch;
     return epoch < static_cast<double>(list_.size()) ? list_[static_cast<std::size_t>(epoch)]
                                                      : target_;
   }
-  const double length =
-      std::min(kEpochs * run.steps_per_epoch, kShareOfRun * static_cast<double>(run.steps));
-  if (now >= length || target_ >= kStart) return target_;
-  return kStart * std::pow(target_ / kStart, now / length);
+  const double length = kShareOfRun * static_cast<double>(run.steps);
+  const double start = std::min(kStart, kStartFactor * target_);
+  if (now >= length || target_ >= start) return target_;
+  return start * std::pow(target_ / start, now / length);
 }
 
 std::size_t DensitySchedule::count(std::size_t n, std::uint64_t step, const RunOptions& run) const {

@@ -10,6 +10,8 @@
 //           to measure it: mass_lost is the share of the L1 norm of all picks that was lost.
 // Merges round to what fits on the wire. The ranks that merged keep the rounding errors of the
 // entries that are in the result.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,6 +19,7 @@
 #include "base/spec.h"
 #include "collective/butterfly.h"
 #include "kernel/sparse.h"
+#include "strategy/common/entries.h"
 #include "strategy/common/phase_time.h"
 #include "strategy/sparse/pick_outcomes.h"
 #include "strategy/sparse/sparse_strategy.h"
@@ -37,7 +40,7 @@ struct MergeShare {
 
 class GTopK final : public SparseStrategy {
  public:
-  explicit GTopK(base::Spec& spec) : SparseStrategy(spec) {
+  explicit GTopK(base::Spec& spec) : SparseStrategy(spec, {.int5 = true}) {
     static constexpr std::string_view kRules[] = {"return", "paper"};
     rule_ = spec.choice("residual", kRules) == "paper" ? Rule::paper : Rule::give_back;
   }
@@ -87,6 +90,14 @@ class GTopK final : public SparseStrategy {
     return message_bytes(numel, k) * rounds;
   }
   double applied(int) const override { return 1; }
+  std::string remark(double workers_per_change, int workers) const override {
+    const double worthwhile = merging_pays_from(workers);
+    if (workers_per_change >= worthwhile) return {};
+    return fmt::format(
+        "gtopk: {:.1f} of {} workers contribute to a change on average; below {:.1f} topk delivers "
+        "as much with fewer bytes",
+        workers_per_change, workers, worthwhile);
+  }
 
   void begin_step(const GradientStep& context, std::size_t k) {
     k_ = k;
@@ -116,21 +127,22 @@ class GTopK final : public SparseStrategy {
     out.reserve(2 * k_);
     kernel::merge(lower, higher, out);
     kernel::cut(out, k_, dropped_);
+    strategy::drop_zeros(out);  // sums that cancelled
     errors_.resize(out.size());
     message::round_to_wire(value_coding(), out.values, errors_);
-    drop_zeros(out);
+    drop_rounded_to_zero(out);
     account(next_share(higher), out);
   }
 
-  // Removes values that cancelled or were rounded to 0.
-  void drop_zeros(Sparse& merged) {
+  // Moves values that were rounded to 0 to what was dropped.
+  void drop_rounded_to_zero(Sparse& merged) {
     std::size_t kept = 0;
     for (std::size_t j = 0; j < merged.size(); ++j) {
       if (merged.values[j] != 0) {
         merged.indices[kept] = merged.indices[j];
         merged.values[kept] = merged.values[j];
         errors_[kept++] = errors_[j];
-      } else if (errors_[j] != 0) {
+      } else {
         dropped_.push_back(merged.indices[j], errors_[j]);
       }
     }
@@ -144,7 +156,7 @@ class GTopK final : public SparseStrategy {
     const collective::Butterfly butterfly(rank_, workers_);
     if (butterfly.paired() && merge == 0) {
       // `higher` are the picks of the next rank, which takes part in no other merge and has to be
-      // told which of its picks were applied.
+      // informed which of its picks were applied.
       if (rule_ == Rule::give_back) {
         watches_partner_ = true;
         partner_list_ = outcomes_.size();

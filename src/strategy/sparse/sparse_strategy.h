@@ -3,15 +3,17 @@
 // (error feedback; Lin et al. 2018, Shi et al. 2019). The three strategies differ in the exchange.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/spec.h"
 #include "kernel/topk.h"
 #include "message/sparse_message.h"
-#include "strategy/common/density.h"
+#include "strategy/common/density_control.h"
 #include "strategy/common/residual_guard.h"
 #include "strategy/common/small_tensors.h"
+#include "strategy/sparse/coverage.h"
 #include "strategy/sparse/selection_tally.h"
 #include "thinwire/strategy.h"
 
@@ -28,10 +30,11 @@ class SparseStrategy : public GradientStrategy {
 
  protected:
   struct Choices {
-    double density = 0.001;  // the default of the key `density`
-    bool small = true;       // whether there is a key `small`
+    double density = 0.01;  // of density=auto if the length of the run is not known
+    bool small = true;      // whether there is a key `small`
+    bool int5 = false;      // whether picks stay together, so that they may be coded in blocks
   };
-  // Reads the keys density, warmup, values, momentum, and small if the choices have it.
+  // Reads the keys density, budget, warmup, values, momentum, and small if the choices have it.
   SparseStrategy(base::Spec& spec, const Choices& choices);
   explicit SparseStrategy(base::Spec& spec) : SparseStrategy(spec, Choices()) {}
 
@@ -50,12 +53,21 @@ class SparseStrategy : public GradientStrategy {
   virtual void return_unapplied() = 0;
   // Returns how many bytes the busiest rank sends in an exchange, on average.
   virtual double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const = 0;
-  // Returns how many times k elements a step changes, at most.
+  // Returns how many times k elements a step changes, at most: the share of the picks that are
+  // applied is this over the number of workers, times that of workers per change.
   virtual double applied(int workers) const = 0;
+  // Returns a remark about the choice of this strategy, or nothing, given how many workers contribute
+  // to a change on average. It is asked for once, after 2 % of the run.
+  virtual std::string remark(double workers_per_change, int workers) const;
   // The state of the exchange as part of a checkpoint. load_exchange throws WireError on foreign
   // bytes.
   virtual void save_exchange(base::ByteWriter& out) const;
   virtual void load_exchange(base::ByteReader& in);
+
+  // Returns how many workers must contribute to a change on average so that merges, which send k
+  // coordinates log2 P times, deliver as much per byte as an all-gather, which sends them P - 1 times
+  // and drops none.
+  static double merging_pays_from(int workers);
 
   message::ValueCoding value_coding() const noexcept { return value_coding_; }
   double density() const noexcept { return density_.target(); }
@@ -66,9 +78,10 @@ class SparseStrategy : public GradientStrategy {
   // Returns whether a step with k of numel entries is exchanged dense instead.
   bool is_dense_shorter(const Transport& wire, std::size_t numel, std::size_t k) const;
   MutFloats residual() noexcept { return residual_; }
-  // Must be called for a coordinate that was sent: it loses its momentum (factor masking).
+  // Must be called for a pick that was applied: its coordinate loses its momentum (factor masking).
   void sent(std::uint32_t index) noexcept {
     if (!velocity_.empty()) velocity_[index] = 0;
+    ++delivered_;
   }
   void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
   // Counts the bytes of a message and the fewest that any code would need.
@@ -77,7 +90,10 @@ class SparseStrategy : public GradientStrategy {
   void encode(const Sparse& entries, const message::SparseAddress& address, Payload& out);
 
  private:
-  void warn_if_few_changes(const StrategyContext& context) const;
+  void warn_if_covers_little(const StrategyContext& context) const;
+  void decide_density(const GradientStep& context);
+  void report_density(const StrategyContext& context);
+  void count_step(const GradientStep& context, bool dense, std::size_t k, Seconds began);
   bool agree_finite(const GradientStep& context);
   bool dense_mean(const GradientStep& context) const;
   void select(const GradientStep& context, std::size_t k);
@@ -87,7 +103,7 @@ class SparseStrategy : public GradientStrategy {
   void watch_residual(const GradientStep& context, double gradient_norm);
   SgdConfig own_part(const SgdConfig& asked) const;
 
-  DensitySchedule density_;
+  DensityControl density_;
   message::ValueCoding value_coding_;
   bool corrected_;    // momentum is applied before the selection
   bool small_dense_;  // small tensors are always sent
@@ -97,6 +113,11 @@ class SparseStrategy : public GradientStrategy {
   SmallTensors small_;
   ResidualGuard guard_;
   SelectionTally tally_;
+  Coverage coverage_;
+  Coverage::Run run_;          // as the metrics report it
+  std::uint64_t steps_ = 0;    // of the run; 0: not known
+  std::size_t delivered_ = 0;  // picks of this step that were applied
+  bool said_dense_ = false;
   struct {
     double coordinates = 0, bytes = 0, entropy_bytes = 0;
   } coded_;

@@ -1,5 +1,7 @@
 // Top-k S-SGD: every worker receives the picks of all others by all-gather, (P - 1) k coordinates,
 // and adds them up in rank order. All picks are applied.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +17,7 @@ namespace {
 
 class TopKByAllGather final : public SparseStrategy {
  public:
-  explicit TopKByAllGather(base::Spec& spec) : SparseStrategy(spec) {}
+  explicit TopKByAllGather(base::Spec& spec) : SparseStrategy(spec, {.int5 = true}) {}
 
  private:
   bool exchange_picks(const GradientStep& context, std::size_t k) override {
@@ -65,6 +67,14 @@ class TopKByAllGather final : public SparseStrategy {
     return message_bytes(numel, k) * (ranks - 1);
   }
   double applied(int workers) const override { return workers; }
+  std::string remark(double workers_per_change, int workers) const override {
+    const double worthwhile = merging_pays_from(workers);
+    if (workers_per_change <= worthwhile) return {};
+    return fmt::format(
+        "topk: {:.1f} of {} workers contribute to a change on average; above {:.1f} gtopk delivers "
+        "as much with fewer bytes",
+        workers_per_change, workers, worthwhile);
+  }
 
   std::span<const std::uint32_t> changed() const override { return changed_; }
 
