@@ -145,7 +145,9 @@ class ParameterServer final : public SparseStrategy {
 
   void pick(const GradientStep& context, const kernel::Accumulation& accumulation, std::size_t k,
             Sparse& picks) override {
-    if (!has_many(context.wire, k)) return selection_.select_largest(accumulation, k, picks);
+    if (!has_many(context.wire, k) || safeguards().clip) {
+      return selection_.select_largest(accumulation, k, picks);
+    }
     selection_.select(accumulation, k, memory_, preference_at(context, k), picks);
   }
 

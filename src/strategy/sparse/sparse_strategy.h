@@ -11,7 +11,7 @@
 #include "kernel/topk.h"
 #include "message/sparse_message.h"
 #include "strategy/common/density_control.h"
-#include "strategy/common/residual_guard.h"
+#include "strategy/common/divergence_guard.h"
 #include "strategy/common/small_tensors.h"
 #include "strategy/sparse/coverage.h"
 #include "strategy/sparse/selection_tally.h"
@@ -56,8 +56,8 @@ class SparseStrategy : public GradientStrategy {
   // Returns how many times k elements a step changes, at most: the share of the picks that are
   // applied is this over the number of workers, times that of workers per change.
   virtual double applied(int workers) const = 0;
-  // Returns a remark about the choice of this strategy, or nothing, given how many workers contribute
-  // to a change on average. It is asked for once, after 2 % of the run.
+  // Returns a remark about the choice of this strategy, or nothing, given how many workers
+  // contribute to a change on average. It is asked for once, after 2 % of the run.
   virtual std::string remark(double workers_per_change, int workers) const;
   // The state of the exchange as part of a checkpoint. load_exchange throws WireError on foreign
   // bytes.
@@ -65,8 +65,8 @@ class SparseStrategy : public GradientStrategy {
   virtual void load_exchange(base::ByteReader& in);
 
   // Returns how many workers must contribute to a change on average so that merges, which send k
-  // coordinates log2 P times, deliver as much per byte as an all-gather, which sends them P - 1 times
-  // and drops none.
+  // coordinates log2 P times, deliver as much per byte as an all-gather, which sends them P - 1
+  // times and drops none.
   static double merging_pays_from(int workers);
 
   message::ValueCoding value_coding() const noexcept { return value_coding_; }
@@ -77,6 +77,8 @@ class SparseStrategy : public GradientStrategy {
   double message_bytes(std::size_t numel, std::size_t k) const;
   // Returns whether a step with k of numel entries is exchanged dense instead.
   bool is_dense_shorter(const Transport& wire, std::size_t numel, std::size_t k) const;
+  // Returns what is done against divergence in this step.
+  const Safeguards& safeguards() const noexcept { return guard_.safeguards(); }
   MutFloats residual() noexcept { return residual_; }
   // Must be called for a pick that was applied: its coordinate loses its momentum (factor masking).
   void sent(std::uint32_t index) noexcept {
@@ -95,6 +97,7 @@ class SparseStrategy : public GradientStrategy {
   void report_density(const StrategyContext& context);
   void count_step(const GradientStep& context, bool dense, std::size_t k, Seconds began);
   bool agree_finite(const GradientStep& context);
+  std::size_t count_entries(const GradientStep& context) const;
   bool dense_mean(const GradientStep& context) const;
   void select(const GradientStep& context, std::size_t k);
   void select_all(const GradientStep& context);
@@ -111,7 +114,7 @@ class SparseStrategy : public GradientStrategy {
   Sparse picks_;
   std::vector<float> residual_, velocity_, errors_;
   SmallTensors small_;
-  ResidualGuard guard_;
+  DivergenceGuard guard_;
   SelectionTally tally_;
   Coverage coverage_;
   Coverage::Run run_;          // as the metrics report it
