@@ -305,6 +305,7 @@ void SparseStrategy::select_all(const GradientStep& context) {
 void SparseStrategy::watch_residual(const GradientStep& context, double gradient_norm) {
   const double held_back = norm(residual_);
   if (gradient_norm > 0) context.stats.residual_ratio = held_back / gradient_norm;
+  guard_.watch_gradient(gradient_norm);
   const std::string warning =
       guard_.watch_residual(context.step, held_back, gradient_norm, density_.target());
   if (!warning.empty()) context.warn(warning);
