@@ -76,9 +76,15 @@ void DivergenceGuard::end_step(double update_norm) {
   if (updates_.full()) highest_median_ = std::max(highest_median_, updates_.value());
 }
 
+// While gradients are clipped they are not what is usual.
+void DivergenceGuard::watch_gradient(double gradient_norm) {
+  if (level_ == watching && !alarmed() && std::isfinite(gradient_norm)) {
+    gradients_.add(gradient_norm);
+  }
+}
+
 std::string DivergenceGuard::watch_residual(std::uint64_t step, double residual, double gradient,
                                             double density) {
-  if (level_ == watching && !alarmed() && std::isfinite(gradient)) gradients_.add(gradient);
   std::string warning = residual_.observe(step, residual, gradient, density);
   residual_grows_ = !warning.empty();
   return warning;

@@ -56,8 +56,11 @@ class DivergenceGuard {
 
   // Observes the L2 norm of the update of this step.
   void end_step(double update_norm);
-  // Observes this worker's residual and gradient (L2 norms, before clipping), every few steps.
-  // Returns a warning if the residual grows without bound, otherwise an empty text.
+  // Observes the L2 norm of this worker's gradient before clipping, every few steps: clip()
+  // compares with it.
+  void watch_gradient(double gradient_norm);
+  // Observes the L2 norms of this worker's residual and gradient, every few steps. Returns a
+  // warning if the residual grows without bound, otherwise an empty text.
   std::string watch_residual(std::uint64_t step, double residual, double gradient, double density);
 
   // The state as part of a checkpoint. load throws WireError on foreign bytes.

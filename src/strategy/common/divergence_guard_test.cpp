@@ -138,7 +138,7 @@ TEST(DivergenceGuard, ClipsAndShortensToTheMedianIfItShould) {
   for (std::uint64_t step = 0; step < 64; ++step) {
     guard.begin_step(step, false);
     guard.end_step(2);
-    if (step % 16 == 0) guard.watch_residual(step, 1, 5, 0.01);
+    if (step % 16 == 0) guard.watch_gradient(5);
   }
   const std::vector<float> before = {30, 40};
   auto values = before;
