@@ -20,14 +20,16 @@ void limit_norm(MutFloats values, double longest) {
 
 }  // namespace
 
-std::string DivergenceGuard::begin_step(std::uint64_t step, bool any_alarmed) {
+std::string DivergenceGuard::begin_step(std::uint64_t step, Alarm highest) {
   std::string warning;
   bool dense = false;
-  if (any_alarmed) {
+  if (highest != Alarm::none) {
     alarmed_at_ = step;
-    if (level_ == watching || step >= escalated_at_ + kPatience) {
+    const bool urgent = highest == Alarm::urgent;
+    if (urgent || level_ == watching || step >= escalated_at_ + kPatience) {
       escalated_at_ = step;
-      dense = level_ == sending_more;
+      dense = urgent || level_ == sending_more;
+      if (urgent) level_ = sending_more;
       if (!dense) level_ = static_cast<Level>(level_ + 1);
       warning = describe(step, dense);
     }
@@ -43,7 +45,7 @@ std::string DivergenceGuard::begin_step(std::uint64_t step, bool any_alarmed) {
 std::string DivergenceGuard::describe(std::uint64_t step, bool dense) const {
   const double median = updates_.value();
   const std::string reason =
-      long_updates_ >= kInARow && median > 0
+      (urgent_ || long_updates_ >= kInARow) && median > 0
           ? fmt::format("updates are {:.1f} times as long as usual", last_update_ / median)
           : "a residual keeps growing";
   const std::string measure =
@@ -71,6 +73,8 @@ void DivergenceGuard::end_step(double update_norm) {
   const bool is_long =
       updates_.full() && !(update_norm <= kLong * median) && !(update_norm <= highest_median_);
   long_updates_ = is_long ? long_updates_ + 1 : 0;
+  urgent_ = updates_.count() >= kFew && !(update_norm <= kVeryLong * median) &&
+            !(update_norm <= highest_median_);
   last_update_ = update_norm;
   if (std::isfinite(update_norm)) updates_.add(update_norm);
   if (updates_.full()) highest_median_ = std::max(highest_median_, updates_.value());
@@ -78,7 +82,7 @@ void DivergenceGuard::end_step(double update_norm) {
 
 // While gradients are clipped they are not what is usual.
 void DivergenceGuard::watch_gradient(double gradient_norm) {
-  if (level_ == watching && !alarmed() && std::isfinite(gradient_norm)) {
+  if (level_ == watching && alarm() == Alarm::none && std::isfinite(gradient_norm)) {
     gradients_.add(gradient_norm);
   }
 }
@@ -96,6 +100,7 @@ void DivergenceGuard::save(base::ByteWriter& out) const {
   out.put(highest_median_);
   out.put(last_update_);
   out.put(long_updates_);
+  out.put<std::uint32_t>(urgent_ ? 1 : 0);
   residual_.save(out);
   out.put<std::uint32_t>(residual_grows_ ? 1 : 0);
   out.put<std::uint32_t>(level_);
@@ -109,6 +114,7 @@ void DivergenceGuard::load(base::ByteReader& in) {
   highest_median_ = in.get<double>();
   last_update_ = in.get<double>();
   long_updates_ = in.get<std::uint32_t>();
+  urgent_ = in.get<std::uint32_t>() != 0;
   residual_.load(in);
   residual_grows_ = in.get<std::uint32_t>() != 0;
   const auto level = in.get<std::uint32_t>();

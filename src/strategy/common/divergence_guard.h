@@ -11,6 +11,9 @@
 
 namespace thinwire::strategy {
 
+// What a rank sees, in the order of danger.
+enum class Alarm { none, growing, urgent };
+
 // What all ranks do in a step against divergence. The default is nothing.
 struct Safeguards {
   bool clip = false;  // every worker limits the norm of its own gradient: clip()
@@ -24,7 +27,8 @@ struct Safeguards {
 //
 // A rank is alarmed if several updates in a row are much longer than the median of the last ones,
 // and longer than that median ever was (late in training it is small, and a hard batch is not
-// divergence); or if its residual grows without bound. While any rank is alarmed, all ranks
+// divergence); or if its residual grows without bound. It is
+// urgent if one update is ten times as long. While any rank is alarmed, all ranks
 // escalate together, every few steps:
 //   1. They clip the gradients that enter the residuals (as Lin et al. 2018, who clip each worker's
 //      gradient to 1 / sqrt(P) of the norm of the sum; here to its own usual norm).
@@ -40,11 +44,14 @@ struct Safeguards {
 class DivergenceGuard {
  public:
   // Returns whether this rank sees the run diverge.
-  bool alarmed() const noexcept { return long_updates_ >= kInARow || residual_grows_; }
+  Alarm alarm() const noexcept {
+    if (urgent_) return Alarm::urgent;
+    return long_updates_ >= kInARow || residual_grows_ ? Alarm::growing : Alarm::none;
+  }
 
-  // Decides about this step, given whether any rank is alarmed. Returns a warning if the ranks
-  // escalate, otherwise an empty text.
-  std::string begin_step(std::uint64_t step, bool any_alarmed);
+  // Decides about this step, given the highest alarm of any rank. Returns a warning if the ranks
+  // escalate, otherwise an empty text. An urgent alarm leads to the dense step at once.
+  std::string begin_step(std::uint64_t step, Alarm highest);
   const Safeguards& safeguards() const noexcept { return safeguards_; }
 
   // Makes the gradient of this worker not longer than its median, if clipping is a safeguard of
@@ -68,8 +75,9 @@ class DivergenceGuard {
   void load(base::ByteReader& in);
 
  private:
-  static constexpr std::size_t kWindow = 64;     // updates of a median
-  static constexpr double kLong = 2.5;           // medians
+  static constexpr std::size_t kWindow = 64;            // updates of a median
+  static constexpr double kLong = 2.5, kVeryLong = 10;  // medians
+  static constexpr std::size_t kFew = 16;        // updates, from which on one may be very long
   static constexpr std::uint32_t kInARow = 3;    // long updates
   static constexpr std::uint64_t kPatience = 4;  // steps from one escalation to the next
   static constexpr std::uint64_t kQuiet = 256;   // steps without alarm until one is taken back
@@ -84,6 +92,7 @@ class DivergenceGuard {
   RunningMedian<8> gradients_;
   double highest_median_ = 0;  // of updates
   double last_update_ = 0;
+  bool urgent_ = false;
   std::uint32_t long_updates_ = 0;  // in a row
   ResidualGuard residual_;
   bool residual_grows_ = false;

@@ -19,6 +19,7 @@ class RunningMedian {
     next_ = (next_ + 1) % N;
     count_ = std::min(count_ + 1, N);
   }
+  std::size_t count() const noexcept { return count_; }
   bool full() const noexcept { return count_ == N; }
   // Returns the upper one of two middle numbers, or 0 if there are none.
   double value() const noexcept {
