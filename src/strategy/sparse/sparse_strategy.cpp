@@ -237,17 +237,22 @@ void SparseStrategy::give_back(MutFloats grads) {
 }
 
 // Asks all ranks before anything changes, so that a skipped step leaves no trace. Ranks that are
-// late are waited for here, and not in the exchange. A second bit of the vote says that no rank
-// sees the run diverge.
+// late are waited for here, and not in the exchange. Two more bits of the vote are the alarms of
+// the divergence guards.
 bool SparseStrategy::agree_finite(const GradientStep& context) {
-  constexpr std::uint32_t kFinite = 1, kQuiet = 2;
-  std::uint32_t vote = guard_.alarmed() ? 0 : kQuiet;
+  constexpr std::uint32_t kFinite = 1, kCalm = 2, kNotUrgent = 4;
+  std::uint32_t vote = 0;
+  if (guard_.alarm() == Alarm::none) vote |= kCalm;
+  if (guard_.alarm() != Alarm::urgent) vote |= kNotUrgent;
   timed_codec(context, [&] {
     if (!context.contributes() || kernel::all_finite(context.grads)) vote |= kFinite;
   });
   allreduce_and(context.wire, std::span(&vote, 1));
   if ((vote & kFinite) == 0) return false;
-  const std::string warning = guard_.begin_step(context.step, (vote & kQuiet) == 0);
+  const Alarm highest = (vote & kNotUrgent) == 0 ? Alarm::urgent
+                        : (vote & kCalm) == 0    ? Alarm::growing
+                                                 : Alarm::none;
+  const std::string warning = guard_.begin_step(context.step, highest);
   if (!warning.empty() && context.wire.rank() == 0) context.warn(warning);
   return true;
 }
