@@ -16,9 +16,8 @@ enum class Alarm { none, growing, urgent };
 
 // What all ranks do in a step against divergence. The default is nothing.
 struct Safeguards {
-  bool clip = false;  // every worker limits the norm of its own gradient: clip()
-  double density =
-      1;  // a strategy multiplies the share of entries that it sends by this, if it can
+  bool clip = false;   // every worker limits the norm of its own gradient: clip()
+  double density = 1;  // times as many entries are sent as otherwise, if the strategy can
   bool dense = false;  // this step is dense, and what waits in the residuals is given up: shorten()
 };
 
@@ -27,9 +26,8 @@ struct Safeguards {
 //
 // A rank is alarmed if several updates in a row are much longer than the median of the last ones,
 // and longer than that median ever was (late in training it is small, and a hard batch is not
-// divergence); or if its residual grows without bound. It is
-// urgent if one update is ten times as long. While any rank is alarmed, all ranks
-// escalate together, every few steps:
+// divergence); or if its residual grows without bound. One update that is ten times as long is
+// urgent. While any rank is alarmed, all ranks escalate together, every few steps:
 //   1. They clip the gradients that enter the residuals (as Lin et al. 2018, who clip each worker's
 //      gradient to 1 / sqrt(P) of the norm of the sum; here to its own usual norm).
 //   2. They send more entries.
@@ -38,7 +36,7 @@ struct Safeguards {
 // the results of a healthy run have the same bits as without this class.
 //
 // In each step a strategy calls begin_step(), obeys safeguards() and calls end_step(). Decisions
-// depend on the argument of begin_step() alone. So all ranks take the same ones if alarmed() is
+// depend on the argument of begin_step() alone. So all ranks take the same ones if alarm() is
 // part of a vote; or, without a vote, if updates have the same bits on all ranks and
 // watch_residual() is not called.
 class DivergenceGuard {
