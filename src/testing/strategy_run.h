@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "strategy/common/divergence_guard.h"
 #include "strategy/common/state.h"
 #include "testing/strategy_driver.h"
 #include "thinwire/collective.h"
@@ -108,6 +109,7 @@ inline std::vector<float> held_back(const RankRecord& record, int rank, std::siz
   strategy::get_floats(reader);  // velocity
   strategy::get_floats(reader);  // ... of small tensors
   reader.take(4 + 13 * 8);       // density and coverage
+  strategy::DivergenceGuard().load(reader);
   if (reader.left() == 0) return held;
   const auto shards = reader.get<std::uint64_t>();
   for (std::uint64_t shard = 0; shard < shards; ++shard) {  // skips the mask of the shard

@@ -23,4 +23,22 @@ std::string ResidualGuard::observe(std::uint64_t step, double residual, double g
       step, ratio);
 }
 
+void ResidualGuard::save(base::ByteWriter& out) const {
+  out.put(window_start_);
+  out.put(last_ratio_);
+  out.put(last_residual_);
+  out.put(windows_);
+  out.put(growing_);
+  out.put(warned_);
+}
+
+void ResidualGuard::load(base::ByteReader& in) {
+  window_start_ = in.get<std::uint64_t>();
+  last_ratio_ = in.get<double>();
+  last_residual_ = in.get<double>();
+  windows_ = in.get<std::uint32_t>();
+  growing_ = in.get<std::uint32_t>();
+  warned_ = in.get<double>();
+}
+
 }  // namespace thinwire::strategy

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/bytes.h"
+
 namespace thinwire::strategy {
 
 // While residuals fill up their ratio to the gradient grows by itself, for about 1 / density steps:
@@ -15,14 +17,18 @@ class ResidualGuard {
   // A warning, or nothing. Both are L2 norms at `step`.
   std::string observe(std::uint64_t step, double residual, double gradient, double density);
 
+  // The state as part of a checkpoint. load throws WireError if the bytes end too early.
+  void save(base::ByteWriter& out) const;
+  void load(base::ByteReader& in);
+
  private:
-  static constexpr double kGrowth = 1.5;  // from window to window
-  static constexpr int kWindows = 3;      // that many in a row
+  static constexpr double kGrowth = 1.5;        // from window to window
+  static constexpr std::uint32_t kWindows = 3;  // that many in a row
 
   std::uint64_t window_start_ = 0;
   double last_ratio_ = 0, last_residual_ = 0;  // at the end of the last window
-  int windows_ = 0;                            // complete ones
-  int growing_ = 0;                            // in a row
+  std::uint32_t windows_ = 0;                  // complete ones
+  std::uint32_t growing_ = 0;                  // in a row
   double warned_ = 0;  // ratio of the last warning; the next comes at the double
 };
 

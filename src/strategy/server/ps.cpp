@@ -137,18 +137,20 @@ class ParameterServer final : public SparseStrategy {
   }
 
   // lambda grows over the first steps: at the start of training the large coordinates still change.
-  Preference preference_at(std::uint64_t step, const RunOptions& run) const {
+  Preference preference_at(const GradientStep& context, std::size_t k) const {
     Preference out = preference_;
-    const double ramp = kRamp * static_cast<double>(run.steps);
-    const double grown = ramp > 0 ? std::min(1.0, static_cast<double>(step) / ramp) : 1;
+    const double ramp = kRamp * static_cast<double>(context.run.steps);
+    const double grown = ramp > 0 ? std::min(1.0, static_cast<double>(context.step) / ramp) : 1;
     out.lambda *= static_cast<float>(grown);
-    return out;
+    return bounded(out, static_cast<double>(k) / static_cast<double>(context.layout.numel));
   }
 
   void pick(const GradientStep& context, const kernel::Accumulation& accumulation, std::size_t k,
             Sparse& picks) override {
-    if (!has_many(context.wire, k)) return selection_.select_largest(accumulation, k, picks);
-    selection_.select(accumulation, k, memory_, preference_at(context.step, context.run), picks);
+    if (!has_many(context.wire, k) || safeguards().clip) {
+      return selection_.select_largest(accumulation, k, picks);
+    }
+    selection_.select(accumulation, k, memory_, preference_at(context, k), picks);
   }
 
   bool exchange_picks(const GradientStep& context, std::size_t k) override {

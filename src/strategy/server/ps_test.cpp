@@ -208,12 +208,12 @@ std::vector<std::string> warnings(const std::string& spec, std::size_t numel, in
 }
 
 TEST(Ps, SaysThatFewCoordinatesAreSelectedByMagnitude) {
-  const auto few = warnings("ps", 9000);
+  const auto few = warnings("ps:density=0.01", 9000);
   ASSERT_EQ(few.size(), 1u);
   EXPECT_TRUE(test::has(few[0], "90 coordinates on 1 shard(s)"));
-  EXPECT_TRUE(warnings("ps", 10'000).empty());
-  EXPECT_EQ(warnings("ps:servers=2", 10'000).size(), 1u);
-  EXPECT_TRUE(warnings("ps:select=magnitude", 9000).empty());
+  EXPECT_TRUE(warnings("ps:density=0.01", 10'000).empty());
+  EXPECT_EQ(warnings("ps:density=0.01,servers=2", 10'000).size(), 1u);
+  EXPECT_TRUE(warnings("ps:density=0.01,select=magnitude", 9000).empty());
 
   test::StrategyRun small = run_of("select=hysteresis");
   small.numel = 2000;  // 40 picks
@@ -223,11 +223,11 @@ TEST(Ps, SaysThatFewCoordinatesAreSelectedByMagnitude) {
 }
 
 TEST(Ps, SaysThatOneServerIsTooFewForManyWorkers) {
-  const auto many = warnings("ps", 50'000, 32);
+  const auto many = warnings("ps:density=0.01", 50'000, 32);
   ASSERT_EQ(many.size(), 1u);
   EXPECT_TRUE(test::has(many[0], "every step is dense. Use servers=32"));
-  EXPECT_TRUE(warnings("ps:keep=1", 50'000, 32).empty());
-  EXPECT_TRUE(warnings("ps:select=magnitude,servers=32", 50'000, 32).empty());
+  EXPECT_TRUE(warnings("ps:density=0.01,keep=1", 50'000, 32).empty());
+  EXPECT_TRUE(warnings("ps:density=0.01,select=magnitude,servers=32", 50'000, 32).empty());
 }
 
 TEST(Ps, RefusesWhatMakesNoSense) {

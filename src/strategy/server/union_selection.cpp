@@ -9,6 +9,12 @@
 
 namespace thinwire::strategy {
 
+Preference bounded(const Preference& preference, double density) {
+  constexpr double kFull = 0.01;  // from this density on the preference is as asked for
+  const double share = std::min(1.0, std::sqrt(density / kFull));
+  return {static_cast<float>(preference.lambda * share), 1 - (1 - preference.quota) * share};
+}
+
 void UnionSelection::select(const kernel::Accumulation& accumulation, std::size_t k,
                             const UnionMemory& memory, const Preference& preference, Sparse& out) {
   bool remembers = false;

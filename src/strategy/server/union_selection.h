@@ -13,6 +13,14 @@ struct Preference {
   double quota = 0.25;  // with the rule `mask`: the share of the picks that may be elsewhere
 };
 
+// Returns the preference that a run bears at this density: weaker below 1 %.
+//
+// A preference makes workers push their values of a coordinate in the same step, and other
+// coordinates wait longer. What waited is of old models; the less is sent, the older. At density
+// 0.001 full preference makes updates so long that they diverge at learning rates at which the
+// selection by magnitude learns (docs/server.md).
+Preference bounded(const Preference& preference, double density);
+
 // Finds exactly the k entries with the largest scores, which SelectionRule defines; of equal scores
 // the lower index wins. It keeps its scratch memory; one thread at a time may use it.
 class UnionSelection {

@@ -65,6 +65,17 @@ TEST(UnionSelection, MaskTakesTheStrongestAndAQuotaOfOthers) {
   EXPECT_EQ(Worker().select(4, memory, {.quota = 0}).indices, (Indices{20, 25, 30, 35}));
 }
 
+TEST(UnionSelection, PrefersLessBelowOnePercent) {
+  for (const double density : {0.01, 0.05, 1.0}) {
+    EXPECT_EQ(bounded({.lambda = 2, .quota = 0.25}, density).lambda, 2);
+    EXPECT_EQ(bounded({.lambda = 2, .quota = 0.25}, density).quota, 0.25);
+  }
+  const Preference weak = bounded({.lambda = 2, .quota = 0.25}, 0.0001);
+  EXPECT_NEAR(weak.lambda, 0.2, 1e-6);
+  EXPECT_NEAR(weak.quota, 0.925, 1e-12);
+  EXPECT_EQ(bounded({.lambda = 2, .quota = 1}, 0.0001).quota, 1);
+}
+
 // Every rule picks at most k entries, each with the value of the residual, and changes nothing
 // else.
 RC_GTEST_PROP(UnionSelectionProperty, MovesPicksAndNothingElse, ()) {

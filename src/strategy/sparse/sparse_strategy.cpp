@@ -26,6 +26,14 @@ double entropy_bytes(message::ValueCoding coding, std::size_t numel, std::size_t
          static_cast<double>(message::values_bytes(coding, count));
 }
 
+double norm_at(Floats values, std::span<const std::uint32_t> indices) {
+  double sum = 0;
+  for (const std::uint32_t index : indices) {
+    sum += static_cast<double>(values[index]) * static_cast<double>(values[index]);
+  }
+  return std::sqrt(sum);
+}
+
 }  // namespace
 
 SparseStrategy::SparseStrategy(base::Spec& spec, const Choices& choices)
@@ -135,10 +143,11 @@ Update SparseStrategy::exchange(const GradientStep& context) {
   const Seconds began = context.wire.now();
   const bool watched = context.step % kWatchEvery == 0;
   const double gradient_norm = watched ? norm(context.grads) : 0;
+  timed_codec(context, [&] { guard_.clip(context.grads); });
   const SgdConfig own = own_part(context.run.sgd);
   if (small_dense_) small_.take(context, residual_, own.weight_decay);
-  const std::size_t k = density_.count(context.layout.numel, context.step, context.run);
-  const bool dense = is_dense_shorter(context.wire, context.layout.numel, k);
+  const std::size_t k = count_entries(context);
+  const bool dense = safeguards().dense || is_dense_shorter(context.wire, context.layout.numel, k);
   timed_codec(context, [&] {
     if (!context.contributes()) {
       picks_.clear();
@@ -152,15 +161,25 @@ Update SparseStrategy::exchange(const GradientStep& context) {
   timed_codec(context, [&] {
     if (dense) {
       std::ranges::fill(residual_, 0.0f);
+      if (safeguards().dense) std::ranges::fill(velocity_, 0.0f);
+      guard_.shorten(context.grads);
     } else {
       return_unapplied();
     }
+    guard_.end_step(dense ? norm(context.grads) : norm_at(context.grads, changed()));
     if (small_dense_) small_.put(context.grads, own);
   });
   count_step(context, dense, k, began);
   if (watched) watch_residual(context, gradient_norm);
   if (dense || small_dense_) return Update::dense(finite);
   return Update::of(changed(), finite);
+}
+
+std::size_t SparseStrategy::count_entries(const GradientStep& context) const {
+  const std::size_t numel = context.layout.numel;
+  const std::size_t k = density_.count(numel, context.step, context.run);
+  const double more = safeguards().density;
+  return more == 1 ? k : std::min(numel, static_cast<std::size_t>(more * static_cast<double>(k)));
 }
 
 void SparseStrategy::count_step(const GradientStep& context, bool dense, std::size_t k,
@@ -226,14 +245,24 @@ void SparseStrategy::give_back(MutFloats grads) {
 }
 
 // Asks all ranks before anything changes, so that a skipped step leaves no trace. Ranks that are
-// late are waited for here, and not in the exchange.
+// late are waited for here, and not in the exchange. Two more bits of the vote are the alarms of
+// the divergence guards.
 bool SparseStrategy::agree_finite(const GradientStep& context) {
-  std::uint32_t finite = 0;
+  constexpr std::uint32_t kFinite = 1, kCalm = 2, kNotUrgent = 4;
+  std::uint32_t vote = 0;
+  if (guard_.alarm() == Alarm::none) vote |= kCalm;
+  if (guard_.alarm() != Alarm::urgent) vote |= kNotUrgent;
   timed_codec(context, [&] {
-    finite = !context.contributes() || kernel::all_finite(context.grads) ? 1 : 0;
+    if (!context.contributes() || kernel::all_finite(context.grads)) vote |= kFinite;
   });
-  allreduce_and(context.wire, std::span(&finite, 1));
-  return finite != 0;
+  allreduce_and(context.wire, std::span(&vote, 1));
+  if ((vote & kFinite) == 0) return false;
+  const Alarm highest = (vote & kNotUrgent) == 0 ? Alarm::urgent
+                        : (vote & kCalm) == 0    ? Alarm::growing
+                                                 : Alarm::none;
+  const std::string warning = guard_.begin_step(context.step, highest);
+  if (!warning.empty() && context.wire.rank() == 0) context.warn(warning);
+  return true;
 }
 
 // Compares the average length of the messages, which is the same number on every rank.
@@ -289,8 +318,9 @@ void SparseStrategy::select_all(const GradientStep& context) {
 void SparseStrategy::watch_residual(const GradientStep& context, double gradient_norm) {
   const double held_back = norm(residual_);
   if (gradient_norm > 0) context.stats.residual_ratio = held_back / gradient_norm;
+  guard_.watch_gradient(gradient_norm);
   const std::string warning =
-      guard_.observe(context.step, held_back, gradient_norm, density_.target());
+      guard_.watch_residual(context.step, held_back, gradient_norm, density_.target());
   if (!warning.empty()) context.warn(warning);
 }
 
@@ -324,6 +354,7 @@ void SparseStrategy::save(Payload& out) const {
   put_floats(writer, small_.velocity());
   density_.save(writer);
   coverage_.save(writer);
+  guard_.save(writer);
   save_exchange(writer);
 }
 
@@ -335,6 +366,7 @@ void SparseStrategy::load(Bytes in) {
   small_.velocity() = get_floats(reader);
   density_.load(reader);
   coverage_.load(reader);
+  guard_.load(reader);
   load_exchange(reader);
   reader.expect_end();
 }

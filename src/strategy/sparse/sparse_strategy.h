@@ -11,7 +11,7 @@
 #include "kernel/topk.h"
 #include "message/sparse_message.h"
 #include "strategy/common/density_control.h"
-#include "strategy/common/residual_guard.h"
+#include "strategy/common/divergence_guard.h"
 #include "strategy/common/small_tensors.h"
 #include "strategy/sparse/coverage.h"
 #include "strategy/sparse/selection_tally.h"
@@ -79,6 +79,8 @@ class SparseStrategy : public GradientStrategy {
   double message_bytes(std::size_t numel, std::size_t k) const;
   // Returns whether a step with k of numel entries is exchanged dense instead.
   bool is_dense_shorter(const Transport& wire, std::size_t numel, std::size_t k) const;
+  // Returns what is done against divergence in this step.
+  const Safeguards& safeguards() const noexcept { return guard_.safeguards(); }
   MutFloats residual() noexcept { return residual_; }
   // Must be called for a pick that was applied: its coordinate loses its momentum (factor masking).
   void sent(std::uint32_t index) noexcept {
@@ -97,6 +99,7 @@ class SparseStrategy : public GradientStrategy {
   void report_density(const StrategyContext& context);
   void count_step(const GradientStep& context, bool dense, std::size_t k, Seconds began);
   bool agree_finite(const GradientStep& context);
+  std::size_t count_entries(const GradientStep& context) const;
   bool dense_mean(const GradientStep& context) const;
   void select(const GradientStep& context, std::size_t k);
   void select_all(const GradientStep& context);
@@ -114,7 +117,7 @@ class SparseStrategy : public GradientStrategy {
   Sparse picks_;
   std::vector<float> residual_, velocity_, errors_;
   SmallTensors small_;
-  ResidualGuard guard_;
+  DivergenceGuard guard_;
   SelectionTally tally_;
   Coverage coverage_;
   Coverage::Run run_;          // as the metrics report it
