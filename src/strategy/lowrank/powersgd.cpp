@@ -89,7 +89,8 @@ class PowerSgd final : public GradientStrategy {
 
 double PowerSgd::bytes_of(const LowRankLayout& layout, const Transport& wire, int rank) {
   const auto bytes = [&](std::size_t numel) {
-    return static_cast<double>(allreduce_bytes(wire.represented_bytes(numel), rank, wire.size()));
+    return static_cast<double>(
+        allreduce_bytes(transport::represented_bytes(wire, numel), rank, wire.size()));
   };
   return bytes(layout.p_numel + layout.exact_numel) + bytes(layout.q_numel);
 }
@@ -100,7 +101,7 @@ void PowerSgd::choose_ranks(const StrategyContext& context) {
   constexpr double kMostShare = 0.2, kRaisedShare = 0.08, kNoGain = 0.5;
   const Transport& wire = context.wire;
   const auto dense = static_cast<double>(
-      allreduce_bytes(wire.represented_bytes(context.layout.numel), 0, wire.size()));
+      allreduce_bytes(transport::represented_bytes(wire, context.layout.numel), 0, wire.size()));
   const auto share_at = [&](std::size_t rank) {
     return bytes_of(low_rank_layout(context.layout, rank), wire, 0) / dense;
   };
@@ -133,8 +134,8 @@ void PowerSgd::use_layout(const StrategyContext& context) {
 
 void PowerSgd::begin(const StrategyContext& context) {
   const Transport& wire = context.wire;
-  counts_.dense_bytes = static_cast<double>(
-      allreduce_bytes(wire.represented_bytes(context.layout.numel), wire.rank(), wire.size()));
+  counts_.dense_bytes = static_cast<double>(allreduce_bytes(
+      transport::represented_bytes(wire, context.layout.numel), wire.rank(), wire.size()));
   choose_ranks(context);
   dense_steps_ = start_ ? *start_ : automatic_start(context.run);
   const bool fresh = q_.empty();

@@ -123,7 +123,7 @@ void SparseStrategy::report_density(const StrategyContext& context) {
   const std::size_t numel = context.layout.numel;
   const auto k = static_cast<std::size_t>(run_.density * static_cast<double>(numel));
   context.inform(fmt::format("density=auto: {:.2g} of {} elements from now on", run_.density,
-                             context.wire.represented_bytes(numel)));
+                             transport::represented_bytes(context.wire, numel)));
   if (said_dense_ || !is_dense_shorter(context.wire, numel, std::max<std::size_t>(k, 1))) return;
   said_dense_ = true;
   if (const std::string text = dense_remark(); !text.empty()) context.warn(text);
