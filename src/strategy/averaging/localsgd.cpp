@@ -21,7 +21,7 @@ class LocalSgd final : public ModelStrategy {
   void begin(const StrategyContext&, Floats, std::uint64_t) override {}
   std::uint64_t dense_steps(const RunOptions& run) const override { return synchronous_steps(run); }
 
-  void before_step(const GradientStep& step) override { guard_.limit(step, period_); }
+  void before_step(const GradientStep& step) override { guard_.limit(step, 1); }
 
   void after_step(const ModelStep& step) override {
     const bool due = (step.step + 1) % period_ == 0 && step.step >= synchronous_steps(step.run);

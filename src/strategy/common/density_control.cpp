@@ -16,8 +16,10 @@ namespace thinwire::strategy {
 namespace {
 
 // Limits of the share of the elements that each worker delivers per step. Below the first a
-// coordinate would wait for more than 1000 steps, however long the run is.
+// coordinate would wait for more than 1000 steps, however long the run is. In a short run the
+// second limits the bytes, as long as the coverage stays above kShortCoverage.
 constexpr double kLeastDelivered = 0.001, kMostDelivered = 0.05;
+constexpr double kShortCoverage = 20;
 constexpr double kFirstShare = 0.02;             // of the run, until the first decision
 constexpr std::uint64_t kFewestSteps = 20;       // between two decisions
 constexpr std::uint64_t kDecisions = 10;         // per run
@@ -27,6 +29,13 @@ constexpr double kTolerance = 1.5;  // an exchange that exceeds its budget by le
 constexpr int kMostLevel = 64;
 
 std::uint64_t length_of(const RunOptions& run) { return run.steps > 0 ? run.steps : kAssumedSteps; }
+
+// Returns the share of the elements that each worker has to deliver in each of `steps` steps.
+double delivered_share(double steps) {
+  const double most = std::max(kMostDelivered, kShortCoverage / steps);
+  const double wanted = DensityControl::kWantedCoverage / steps;
+  return std::min(1.0, std::clamp(wanted, kLeastDelivered, most));
+}
 
 // Returns 2^(level/2), the same bits on every machine.
 double factor(int level) {
@@ -55,9 +64,7 @@ void DensityControl::begin(const RunOptions& run, int workers, double applied) {
   applied_share_ = std::min(1.0, applied / workers);
   if (!automatic_) return;
   by_coverage_ = run.steps > 0;
-  base_ = by_coverage_ ? std::clamp(kWantedCoverage / static_cast<double>(run.steps),
-                                    kLeastDelivered, kMostDelivered)
-                       : unknown_length_;
+  base_ = by_coverage_ ? delivered_share(static_cast<double>(run.steps)) : unknown_length_;
   set_level(level_ < 0 ? coverage_level(workers_per_change_) : level_);
 }
 

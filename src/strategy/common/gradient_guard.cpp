@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "strategy/common/state.h"
@@ -11,11 +12,12 @@ namespace thinwire::strategy {
 
 namespace {
 
-// Returns the rate that models bear which are averaged every `interval` steps.
+// Returns the rate that models bear which are averaged every `interval` steps. The form and kSteps
+// were chosen by runs of lasgd on two tasks (docs/asynchronous.md).
 double rate_between_averages(std::uint64_t interval, int workers) {
-  constexpr double kSteps = 4;
-  const double noise = 1 + static_cast<double>(interval - 1) / kSteps;
-  return 1 / std::sqrt(std::min(noise, static_cast<double>(workers)));
+  constexpr double kSteps = 9;
+  const double apart = static_cast<double>(interval - 1) / kSteps;
+  return 1 / std::sqrt(std::min(1 + apart * apart, static_cast<double>(workers)));
 }
 
 }  // namespace
@@ -28,7 +30,11 @@ void GradientGuard::limit(const GradientStep& step, std::uint64_t interval) {
   // few long ones are those from which the model still learns.
   usual_ +=
       ((too_long ? longest : length) - usual_) / static_cast<double>(std::min(seen_, kMemory));
-  rate_ = too_long ? std::max(1.0 / step.workers(), kLower * rate_) : std::min(1.0, kRaise * rate_);
+  // A single long gradient is noise; two of them soon after each other are the beginning of
+  // divergence.
+  const bool again = too_long && shortened_ > 0 && seen_ - last_long_ <= kSoon;
+  if (too_long) last_long_ = seen_;
+  rate_ = again ? std::max(1.0 / step.workers(), kLower * rate_) : std::min(1.0, kRaise * rate_);
   shortened_ += too_long ? 1 : 0;
   if (rate_ < 0.5 && !std::exchange(warned_, true)) {
     step.warn(fmt::format(
@@ -49,12 +55,13 @@ void GradientGuard::report(std::vector<Metric>& metrics) const {
 }
 
 void GradientGuard::save(base::ByteWriter& out) const {
-  for (const std::uint64_t number : {seen_, shortened_}) out.put(number);
+  for (const std::uint64_t number : {seen_, shortened_, last_long_}) out.put(number);
   for (const double number : {usual_, rate_}) out.put(number);
 }
 
 void GradientGuard::load(base::ByteReader& in) {
-  for (std::uint64_t* number : {&seen_, &shortened_}) *number = in.get<std::uint64_t>();
+  for (std::uint64_t* number : {&seen_, &shortened_, &last_long_})
+    *number = in.get<std::uint64_t>();
   for (double* number : {&usual_, &rate_}) *number = in.get<double>();
   if (!(usual_ >= 0 && std::isfinite(usual_) && rate_ > 0 && rate_ <= 1)) {
     throw WireError("the state of a gradient guard has a length or a rate that cannot be");

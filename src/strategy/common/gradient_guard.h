@@ -11,17 +11,18 @@ namespace thinwire::strategy {
 
 // A learning rate that is stable with the batches of all workers together may be too large for the
 // noise of one worker's batch. The sign is gradients that are longer than all before. Such a
-// gradient is shortened to kLongest times the usual length, and it lowers the rate of this worker,
-// at most to the learning rate by the number of workers (the rate of a single batch by the linear
-// scaling rule). Afterwards the rate slowly rises again.
+// gradient is shortened to kLongest times the usual length. The second one within kSoon gradients
+// also lowers the rate of this worker, at most to the learning rate by the number of workers (the
+// rate of a single batch by the linear scaling rule). Afterwards the rate slowly rises again.
 //
 // Models that are averaged rarely carry their own noise for many steps, so their rate is lower from
-// the beginning: 1 / sqrt(min(P, 1 + (interval - 1) / 4)) of P workers.
+// the beginning: 1 / sqrt(min(P, 1 + ((interval - 1) / 9)^2)) of P workers.
 class GradientGuard {
  public:
   static constexpr double kLongest = 3;           // times the usual length
-  static constexpr double kLower = 0.7;           // the rate, by each gradient that is too long
+  static constexpr double kLower = 0.7;           // the rate, by each such gradient
   static constexpr double kRaise = 1.005;         // the rate, by each of the others
+  static constexpr std::uint64_t kSoon = 30;      // gradients between two that are too long
   static constexpr std::uint64_t kFirst = 8;      // gradients that are never too long
   static constexpr std::uint64_t kMemory = 1000;  // gradients whose mean length is the usual one
 
@@ -39,7 +40,7 @@ class GradientGuard {
   void load(base::ByteReader& in);
 
  private:
-  std::uint64_t seen_ = 0, shortened_ = 0;
+  std::uint64_t seen_ = 0, shortened_ = 0, last_long_ = 0;
   double usual_ = 0;             // length of a gradient
   double rate_ = 1, scale_ = 1;  // as long gradients left it, and that of the last step
   bool warned_ = false;

@@ -46,7 +46,12 @@ class Gossip final : public ModelStrategy {
     channel_.open(context.wire, params.size());
   }
 
-  void before_step(const GradientStep& step) override { guard_.limit(step, 1); }
+  void before_step(const GradientStep& step) override {
+    guard_.limit(step, 1);
+    const auto scale = static_cast<float>(exchange_->step_scale());
+    if (scale == 1) return;
+    for (float& value : step.grads) value *= scale;
+  }
 
   void after_step(const ModelStep& step) override {
     if (!channel_.receiving()) channel_.start_receiving();

@@ -45,6 +45,9 @@ class GossipExchange {
   virtual bool mutual() const = 0;
   // Of this worker's model in the mean of all, once nothing is on its way.
   virtual double weight() const = 0;
+  // Returns by what a step of this worker is to be multiplied. The part of its weight that is on
+  // its way takes part in no step, so the rest must take longer ones (Assran et al. 2019).
+  virtual double step_scale() const { return 1; }
 
   virtual void save(base::ByteWriter& out) const = 0;
   virtual void load(base::ByteReader& in) = 0;

@@ -177,7 +177,7 @@ TEST_F(Gossip, SendsFewBitsByDefault) {
     return static_cast<double>(test::play(run)[0].bytes_sent);
   };
   const double few = bytes("gossip");
-  EXPECT_EQ(few, bytes("gossip:kappa=0.5,peers=exp,bits=4"));
+  EXPECT_EQ(few, bytes("gossip:kappa=0.25,peers=exp,bits=4"));
   EXPECT_LT(few, bytes("gossip:bits=32") / 3);
 }
 

@@ -22,7 +22,7 @@ class GossipTrigger {
   };
   struct Options {
     Rule rule = Rule::change;
-    double kappa = 0.5;
+    double kappa = 0.25;
     double budget = 0.08;  // messages per step
     std::uint64_t period = 1;
   };

@@ -7,6 +7,7 @@
 // that who tells takes from its own model: with half of the weight on either side, the mean stays.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -22,6 +23,10 @@ namespace {
 // it is sent becomes too light to matter, and stays silent until it is sent.
 constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
 constexpr std::uint64_t kLightest = std::uint64_t{1} << 8;
+
+// A step is at most this much longer or shorter than the learning rate says: a worker may be very
+// light for a moment.
+constexpr double kLongestStep = 2;
 
 double share(std::uint64_t part, std::uint64_t rest) {
   return static_cast<double>(part) / static_cast<double>(part + rest);
@@ -111,6 +116,10 @@ class PushSum final : public GossipExchange {
 
   bool mutual() const override { return false; }
   double weight() const override { return static_cast<double>(weight_); }
+  double step_scale() const override {
+    const double share = static_cast<double>(weight_) / static_cast<double>(kWhole);
+    return std::clamp(1 / share, 1 / kLongestStep, kLongestStep);
+  }
 
   void save(base::ByteWriter& out) const override {
     const std::lock_guard lock(mutex_);
