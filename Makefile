@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SOURCES = $(wildcard $(shell git ls-files '*.cpp' '*.h'))
 
-.PHONY: help deps build demo test bench gate results tables format format-check tidy clang asan tsan \
+.PHONY: help deps build demo test defaults bench gate results tables format format-check tidy clang asan tsan \
         fuzz faults valgrind coverage nightly clean
 
 help:  ## this list
@@ -26,6 +26,9 @@ demo:  ## build the program only; train a network on 4 workers over a slow netwo
 test: build  ## install, build, run all tests
 	@cd build && ctest --output-on-failure -j $(JOBS)
 
+defaults: build  ## train every strategy with no keys on all cases of law 9, next to dense: hours
+	@build/trainer/trainer_tests --gtest_filter='AtLength/*'
+
 bench: build  ## the measurements behind docs/results
 	@bench/run
 
@@ -35,7 +38,7 @@ gate: build  ## compare quick measurements with recorded ratios; fail if one is 
 
 MNIST ?= data/mnist
 CIFAR10 ?= data/cifar10
-results: build  ## measure what bench/results lacks, then fill docs/results: hours, root, 20 GB (MNIST=DIR CIFAR10=DIR)
+results: build  ## measure what bench/results lacks, then fill docs/results: hours, root, 20 GB (MNIST=DIR CIFAR10=DIR TEXT=FILE)
 	@tools/get-data mnist "$(MNIST)" && tools/get-data cifar10 "$(CIFAR10)"
 	@bench/run --missing
 	@bench/training/scaling.sh
@@ -43,6 +46,7 @@ results: build  ## measure what bench/results lacks, then fill docs/results: hou
 	@bench/training/asynchronous.sh "$(MNIST)" "$(CIFAR10)"
 	@bench/training/server.sh "$(MNIST)"
 	@bench/training/overview.sh "$(MNIST)"
+	@[ -z "$(TEXT)" ] || bench/training/defaults.sh "$(MNIST)" "$(CIFAR10)" "$(TEXT)"
 	@[ -e bench/results/faults.jsonl ] || $(MAKE) faults
 	@bench/tables.py
 

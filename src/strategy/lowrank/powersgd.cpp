@@ -98,7 +98,7 @@ double PowerSgd::bytes_of(const LowRankLayout& layout, const Transport& wire, in
 // Compares the bytes of rank 0, which is the same number on every rank.
 void PowerSgd::choose_ranks(const StrategyContext& context) {
   // Of the bytes of a dense exchange: at the start, after a rise, and for all steps to be dense.
-  constexpr double kMostShare = 0.2, kRaisedShare = 0.08, kNoGain = 0.5;
+  constexpr double kMostShare = 0.33, kRaisedShare = 0.08, kNoGain = 0.5;
   const Transport& wire = context.wire;
   const auto dense = static_cast<double>(
       allreduce_bytes(transport::represented_bytes(wire, context.layout.numel), 0, wire.size()));
