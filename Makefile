@@ -17,7 +17,7 @@ build: deps  ## build/thinwire, the library, tests and benchmarks
 	@if [ ! -f build/build.ninja ] || grep -q '^THINWIRE_TESTS:[A-Z]*=OFF' build/CMakeCache.txt; then cmake --preset release; fi
 	@cmake --build build -j $(JOBS)
 
-demo:  ## build the program only; train a network on 4 workers over a slow network, dense and with gtopk
+demo:  ## build the program only; train a network on 4 workers over a slow network, dense and with topk
 	@tools/deps demo
 	@[ -f build/build.ninja ] || cmake --preset demo
 	@cmake --build build -j $(JOBS) --target thinwire_main
