@@ -95,9 +95,10 @@ TEST_F(CompareCommand, PrintsATableWithAVerdict) {
 }
 
 TEST_F(CompareCommand, ARunThatFailsDoesNotEndTheOthers) {
-  // At its hundredth message, which a strategy that never speaks does not reach.
+  // At its 200th message, which a strategy that exchanges nothing between start and end does not
+  // reach.
   test::ChildProcess run(
-      compare({"--steps", "200", "--eval-every", "200", "--fault", "kill:rank=1,at=100"},
+      compare({"--steps", "200", "--eval-every", "200", "--fault", "kill:rank=1,at=200"},
               "localsgd:period=1000"));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 1) << run.describe();

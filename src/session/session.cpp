@@ -108,6 +108,7 @@ void Session::check_agreement(const Layout& layout) {
       {"nesterov", fmt::format("{}", run.sgd.nesterov)},
       {"steps between checks", fmt::format("{}", options_.check_every)},
       {"gradients that are not finite", options_.nonfinite == NonFinite::skip ? "skip" : "stop"},
+      {"resumed", resumed_ ? "yes" : "no"},
       {"first step", fmt::format("{}", own_steps ? 0 : step_)},
   };
   session::require_agreement(wire_, values);
@@ -130,6 +131,10 @@ void Session::begin(ModelView model, std::uint64_t step) {
 
 void Session::begin_strategies(ModelView model) {
   while (strategies_.size() < buckets_.size()) strategies_.push_back(make(options_));
+  if (!loaded_.empty() && loaded_.size() != strategies_.size()) {
+    throw WireError(fmt::format("session: the state has {} buckets, this model {}", loaded_.size(),
+                                strategies_.size()));
+  }
   for (std::size_t i = 0; i < loaded_.size(); ++i) strategies_[i]->load(loaded_[i]);
   loaded_.clear();
   if (model_strategy_ != nullptr) {

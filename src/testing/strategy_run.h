@@ -108,7 +108,7 @@ inline std::vector<float> held_back(const RankRecord& record, int rank, std::siz
   held.resize(numel, 0.0f);
   strategy::get_floats(reader);  // velocity
   strategy::get_floats(reader);  // ... of small tensors
-  reader.take(4 + 13 * 8);       // density and coverage
+  reader.take(4 + 14 * 8);       // density and coverage
   strategy::DivergenceGuard().load(reader);
   if (reader.left() == 0) return held;
   const auto shards = reader.get<std::uint64_t>();

@@ -1,11 +1,17 @@
 #include "strategy/averaging/merge_ledger.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "strategy/common/state.h"
 
 namespace thinwire::strategy {
+namespace {
+
+constexpr float kSmall = 1e-30f;
+
+}  // namespace
 
 void MergeLedger::begin(Floats params) {
   const std::lock_guard lock(mutex_);
@@ -19,7 +25,8 @@ bool MergeLedger::merge(MutFloats params, float share) {
   const std::lock_guard lock(mutex_);
   if (any_) {
     for (std::size_t i = 0; i < params.size(); ++i) {
-      const float moved = share * pending_[i];
+      // The rest of a correction moves as a whole, before it becomes subnormal, which is slow.
+      const float moved = std::abs(pending_[i]) < kSmall ? pending_[i] : share * pending_[i];
       params[i] += moved;
       pending_[i] -= moved;
       view_[i] = params[i] + pending_[i];

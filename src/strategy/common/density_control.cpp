@@ -87,7 +87,7 @@ std::uint64_t DensityControl::first_decision(const RunOptions& run) {
 }
 
 bool DensityControl::is_timed(const RunOptions& run) const {
-  return automatic_ && budget_ > 0 && length_of(run) >= kShortestTimed;
+  return automatic_ && budget_ > 0 && run.steps >= kShortestTimed;
 }
 
 bool DensityControl::is_due(std::uint64_t step, const RunOptions& run) const {
@@ -108,7 +108,11 @@ void DensityControl::count_step(const Step& step, const RunOptions& run) {
   if (!is_timed(run) || step.number < kUntimedSteps) return;
   window_.steps += 1;
   window_.density += step.density;
-  window_.own += step.own.count();
+  // A step after which the model was tested or saved took no longer than others.
+  const double own = step.own.count();
+  usual_own_ =
+      usual_own_ == 0 ? own : usual_own_ + 0.1 * (std::min(own, 4 * usual_own_) - usual_own_);
+  window_.own += std::min(own, 2 * usual_own_);
   window_.exchange += step.exchange.count();
 }
 
@@ -159,7 +163,7 @@ bool DensityControl::decide(Transport& wire, const RunOptions& run, int workers)
 void DensityControl::save(base::ByteWriter& out) const {
   out.put<std::int32_t>(level_);
   for (const double each : {workers_per_change_, window_.steps, window_.density, window_.own,
-                            window_.exchange, window_.delivered, window_.changed}) {
+                            window_.exchange, window_.delivered, window_.changed, usual_own_}) {
     out.put(each);
   }
 }
@@ -167,9 +171,9 @@ void DensityControl::save(base::ByteWriter& out) const {
 void DensityControl::load(base::ByteReader& in) {
   const auto level = in.get<std::int32_t>();
   Window window;
-  double met = 0;
+  double met = 0, usual_own = 0;
   for (double* each : {&met, &window.steps, &window.density, &window.own, &window.exchange,
-                       &window.delivered, &window.changed}) {
+                       &window.delivered, &window.changed, &usual_own}) {
     *each = in.get<double>();
     if (!std::isfinite(*each) || *each < 0) throw WireError("the state of a density is damaged");
   }
@@ -180,6 +184,7 @@ void DensityControl::load(base::ByteReader& in) {
   level_ = level;
   workers_per_change_ = met;
   window_ = window;
+  usual_own_ = usual_own;
 }
 
 }  // namespace thinwire::strategy

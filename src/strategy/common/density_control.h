@@ -96,6 +96,7 @@ class DensityControl {
   int level_ = -1;  // not chosen yet
   double workers_per_change_ = 1;
   Window window_;
+  double usual_own_ = 0;  // seconds of computing in a step, smoothed
 };
 
 }  // namespace thinwire::strategy

@@ -113,6 +113,9 @@ void DivergenceGuard::load(base::ByteReader& in) {
   gradients_.load(in);
   highest_median_ = in.get<double>();
   last_update_ = in.get<double>();
+  if (!std::isfinite(highest_median_)) {
+    throw WireError("divergence guard: its state is damaged (a median is not finite)");
+  }
   long_updates_ = in.get<std::uint32_t>();
   urgent_ = in.get<std::uint32_t>() != 0;
   residual_.load(in);

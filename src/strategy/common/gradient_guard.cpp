@@ -24,7 +24,7 @@ double rate_between_averages(std::uint64_t interval, int workers) {
 
 void GradientGuard::limit(const GradientStep& step, std::uint64_t interval) {
   const double length = norm(step.grads), longest = kLongest * usual_;
-  const bool too_long = seen_ >= kFirst && length > longest;
+  const bool too_long = seen_ >= kFirst && usual_ > 0 && length > longest;
   ++seen_;
   // The usual length is that of the whole run: late in training most gradients are short, and the
   // few long ones are those from which the model still learns.

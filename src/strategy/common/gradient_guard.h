@@ -26,8 +26,9 @@ class GradientGuard {
   static constexpr std::uint64_t kFirst = 8;      // gradients that are never too long
   static constexpr std::uint64_t kMemory = 1000;  // gradients whose mean length is the usual one
 
-  // Scales step.grads, finite gradients of this worker, whose model is averaged every `interval`
-  // steps. Warns once when long gradients have lowered the rate below a half.
+  // Scales step.grads, finite gradients of this worker. `interval` is how many steps it takes alone
+  // before a late average reaches it; 1 if averages are not late. Warns once when long gradients
+  // have lowered the rate below a half.
   void limit(const GradientStep& step, std::uint64_t interval);
 
   // Returns to what share of the rate above long gradients have lowered it.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,7 +43,10 @@ class RunningMedian {
     }
     count_ = static_cast<std::size_t>(count);
     next_ = static_cast<std::size_t>(next);
-    for (double& value : last_) value = in.get<double>();
+    for (double& value : last_) {
+      value = in.get<double>();
+      if (!std::isfinite(value)) throw WireError("the state of a running median is damaged");
+    }
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "kernel/orthonormal.h"
 #include "thinwire/error.h"
 
 namespace thinwire::strategy {
@@ -36,12 +37,8 @@ inline void expect_version(std::uint32_t version, std::uint32_t expected, std::s
 // Steps between looks at the norm of what is held back: two passes over memory each.
 inline constexpr std::uint64_t kWatchEvery = 16;
 
-// L2.
-inline double norm(Floats values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
-  return std::sqrt(sum);
-}
+// Returns the L2 norm.
+inline double norm(Floats values) { return std::sqrt(kernel::squared_norm(values)); }
 
 // A buffer of the state, which a checkpoint may have filled.
 inline void prepare(std::vector<float>& values, std::size_t size, std::string_view what) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "base/spec.h"
 #include "kernel/orthonormal.h"
@@ -189,14 +190,16 @@ void PowerSgd::react(const GradientStep& step, const ErrorLook& look) {
   const RankSchedule::Verdict verdict = rank_.observe(look);
   if (verdict == RankSchedule::Verdict::calm) return;
   const bool raises = verdict == RankSchedule::Verdict::raised;
-  if (!rank_.is_automatic() && !warned_ && step.wire.rank() == 0) {
-    step.warn(fmt::format(
-        "powersgd: step {}: the error memory has grown to {:.1f} times the gradient and keeps "
-        "growing, so that the run may diverge; {}. Use rank=auto or a lower learning rate",
-        step.step, look.ratio,
-        raises ? fmt::format("the rank is now {}", rank_.rank()) : "the rank cannot rise further"));
-  }
-  warned_ = true;
+  const std::string text = fmt::format(
+      "powersgd: step {}: the error memory has grown to {:.1f} times the gradient and keeps "
+      "growing, so that the run may diverge; {}. Use {}a lower learning rate",
+      step.step, look.ratio,
+      raises ? fmt::format("the rank is now {}", rank_.rank()) : "the rank cannot rise further",
+      rank_.is_automatic() ? "" : "rank=auto or ");
+  // An automatic rank that rises does what it is for.
+  const bool expected = rank_.is_automatic() && raises;
+  if (step.wire.rank() == 0 && expected) step.inform(text);
+  if (step.wire.rank() == 0 && !expected && !std::exchange(warned_, true)) step.warn(text);
   if (raises) raise_rank(step);
 }
 

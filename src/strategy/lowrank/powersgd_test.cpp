@@ -532,7 +532,7 @@ TEST(PowerSgd, AnAutomaticRankDependsOnTheLengthOfTheRun) {
   EXPECT_EQ(rank_of(10'000, {400, 400}), 4);
   EXPECT_EQ(rank_of(188, {400, 400}), 8);
   EXPECT_EQ(rank_of(47, {400, 400}), 16);
-  EXPECT_EQ(rank_of(47, {100, 100}), 8);  // a fifth of the bytes of dense, at most
+  EXPECT_EQ(rank_of(47, {60, 60}), 8);  // a third of the bytes of dense, at most
   EXPECT_EQ(rank_of(47, {20, 20}), 2);
 }
 

@@ -132,12 +132,21 @@ void SparseStrategy::report_density(const StrategyContext& context) {
 std::string SparseStrategy::dense_remark() const {
   return fmt::format(
       "density=auto: at density {:.2g} sparse messages would be as long as dense ones, so that "
-      "steps "
-      "are dense; a longer run, budget=0 or a lower density sends less",
+      "steps are dense; a longer run, budget=0 or a lower density sends less",
       run_.density);
 }
 
 Update SparseStrategy::exchange(const GradientStep& context) {
+  const DivergenceGuard before = guard_;
+  try {
+    return exchange_guarded(context);
+  } catch (...) {
+    guard_ = before;  // a step that failed leaves no trace
+    throw;
+  }
+}
+
+Update SparseStrategy::exchange_guarded(const GradientStep& context) {
   if (!agree_finite(context)) return Update::skipped();
   decide_density(context);
   const Seconds began = context.wire.now();
@@ -166,10 +175,10 @@ Update SparseStrategy::exchange(const GradientStep& context) {
     } else {
       return_unapplied();
     }
-    guard_.end_step(dense ? norm(context.grads) : norm_at(context.grads, changed()));
+    if (finite) guard_.end_step(dense ? norm(context.grads) : norm_at(context.grads, changed()));
     if (small_dense_) small_.put(context.grads, own);
   });
-  count_step(context, dense, k, began);
+  if (finite) count_step(context, dense, k, began);
   if (watched) watch_residual(context, gradient_norm);
   if (dense || small_dense_) return Update::dense(finite);
   return Update::of(changed(), finite);

@@ -98,6 +98,7 @@ class SparseStrategy : public GradientStrategy {
   void decide_density(const GradientStep& context);
   void report_density(const StrategyContext& context);
   void count_step(const GradientStep& context, bool dense, std::size_t k, Seconds began);
+  Update exchange_guarded(const GradientStep& context);
   bool agree_finite(const GradientStep& context);
   std::size_t count_entries(const GradientStep& context) const;
   bool dense_mean(const GradientStep& context) const;
