@@ -54,31 +54,29 @@ EventWriter::EventWriter(const std::filesystem::path& file, Open how)
 
 EventWriter::~EventWriter() { close(descriptor_); }
 
-// Returns whether the file ends within a line, because a full disk or a killed process cut it off.
-// A pipe, or a file that this process may not read, does not.
-bool EventWriter::ends_within_line() const {
+// Removes the beginning of a line, `written` bytes, that no room was left for, so that the next
+// event of any rank starts a line of its own.
+void EventWriter::remove_partial_line(ssize_t written) const {
+  const off_t end = lseek(descriptor_, 0, SEEK_CUR);
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
-    return false;
-  }
-  std::ifstream in(file_, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(status.st_size) - 1);
-  const int last = in.get();
-  return in && last != '\n';
+  const bool last = fstat(descriptor_, &status) == 0 && status.st_size == end;
+  if (written > 0 && last && ftruncate(descriptor_, end - written) != 0) return;
 }
 
 void EventWriter::write(std::string_view name, const Json& fields) {
   Json event{{"event", name}, {"at", unix_time()}};
   event.update(fields);
   // A path need not be UTF-8, but JSON is.
-  const std::string line = (ends_within_line() ? "\n" : "") +
-                           event.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  const std::string line = event.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   ssize_t written = 0;
   do {
     written = ::write(descriptor_, line.data(), line.size());
   } while (written < 0 && errno == EINTR);
   if (written == static_cast<ssize_t>(line.size())) return;
-  if (written >= 0) errno = ENOSPC;
+  if (written >= 0) {
+    remove_partial_line(written);
+    errno = ENOSPC;
+  }
   ErrorFields facts;
   facts.operation = "save";
   facts.remedy = Remedy::free_disk_space;

@@ -2,6 +2,8 @@
 // docs/events.md lists the events and their fields.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -39,7 +41,7 @@ class EventWriter {
   void write(std::string_view name, const Json& fields);
 
  private:
-  bool ends_within_line() const;
+  void remove_partial_line(ssize_t written) const;
 
   std::filesystem::path file_;
   int descriptor_ = -1;

@@ -2,8 +2,10 @@
 #include "observe/events.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -15,6 +17,26 @@ namespace thinwire::observe {
 namespace {
 
 using Open = EventWriter::Open;
+
+// Limits the size of files that this process writes, as long as it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(std::uint64_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit lower{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &lower);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*signal_)(int);
+  rlimit before_{};
+};
 
 class Events : public testing::Test {
  protected:
@@ -97,11 +119,14 @@ TEST_F(Events, AReaderWaitsForTheRestOfALine) {
   EXPECT_TRUE(reader.read_new().empty());
 }
 
-// A full disk or a killed process leaves the beginning of a line; the events after it are whole.
+// A limit on the size of files cuts a line off as a full disk does; the events after it are whole.
 TEST_F(Events, ALineThatWasCutOffSpoilsNoOther) {
   EventWriter writer(file_, Open::fresh);
   writer.write("step", {{"step", 1}});
-  std::ofstream(file_, std::ios::app) << R"({"event":"step","st)";
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(file_) + 10);
+    EXPECT_THROW(writer.write("step", {{"step", 2}}), Error);
+  }
   writer.write("error", {{"text", "full"}});
   const std::vector<Json> events = EventReader(file_).read_new();
   ASSERT_EQ(events.size(), 2u);

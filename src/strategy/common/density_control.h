@@ -19,8 +19,9 @@ namespace thinwire::strategy {
 //
 // An automatic density is base * 2^(level/2), where the base follows from the length of the run and
 // the level is decided by all ranks together after 2 % of the run and after every tenth of it.
-// Levels are so far apart that noise seldom changes one. In runs shorter than kShortestTimed steps
-// times decide nothing, so that the same run has the same result on every transport.
+// Levels are so far apart that noise seldom changes one. In runs of fewer than kShortestTimed
+// steps, or of unknown length, times decide nothing, so that the same run has the same result on
+// every transport.
 class DensityControl {
  public:
   static constexpr double kWantedCoverage = 30;
