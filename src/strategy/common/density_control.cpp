@@ -27,6 +27,8 @@ constexpr std::uint64_t kAssumedSteps = 10'000;  // of a run whose length is not
 constexpr std::uint64_t kUntimedSteps = 5;       // the first ones allocate memory
 constexpr double kTolerance = 1.5;  // an exchange that exceeds its budget by less stays as it is
 constexpr int kMostLevel = 64;
+// Above four times the coverage that is wanted, more entries cost bytes and gain no accuracy.
+constexpr int kMostRaise = 4;
 
 std::uint64_t length_of(const RunOptions& run) { return run.steps > 0 ? run.steps : kAssumedSteps; }
 
@@ -152,7 +154,9 @@ bool DensityControl::decide(Transport& wire, const RunOptions& run, int workers)
   double met = all[0].workers_per_change;
   if (changed > 0) met = std::clamp(delivered / changed, 1.0, static_cast<double>(workers));
   const int by_coverage = coverage_level(met);
-  const int level = is_timed(run) ? std::max(by_coverage, budget_level(slowest)) : by_coverage;
+  const int level = is_timed(run)
+                        ? std::clamp(budget_level(slowest), by_coverage, by_coverage + kMostRaise)
+                        : by_coverage;
   const double before = target();
   workers_per_change_ = met;
   window_ = {};

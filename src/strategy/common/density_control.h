@@ -12,8 +12,8 @@ namespace thinwire::strategy {
 
 // Coverage is how often each coordinate of each worker is delivered in a run: density times steps
 // times the share of a worker's picks that are applied. Keys:
-//   density   a number, or `auto`: the smallest density that reaches kWantedCoverage, raised as far
-//             as the exchange takes no more than the budget
+//   density   a number, or `auto`: the smallest density that reaches kWantedCoverage, raised up to
+//             four times as long as the exchange takes no more than the budget
 //   budget    the share of a step that an exchange may take; 0: density is never raised
 //   warmup    see DensitySchedule
 //
