@@ -23,9 +23,9 @@ void sum_times(std::span<const Counters> all, SyncMode sync_mode, TrainResult& r
   // The worker that is last in each exchange does not wait, so its time is the transfer; the
   // additional time of the others is waiting. Asynchronous workers have no last one, but their
   // strategy measures when it waits.
-  const bool lockstep = sync_mode != SyncMode::asynchronous;
-  result.wire = Seconds(lockstep ? fastest_wire : wire);
-  result.wait = Seconds(lockstep ? wire - fastest_wire : wait);
+  const bool waits_for_all = sync_mode != SyncMode::asynchronous;
+  result.wire = Seconds(waits_for_all ? fastest_wire : wire);
+  result.wait = Seconds(waits_for_all ? wire - fastest_wire : wait);
 }
 
 }  // namespace

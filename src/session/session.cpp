@@ -214,11 +214,8 @@ Update Session::finish_exchange(Update update) {
   }
   if (++skipped_in_a_row_ == kMostSkippedInARow) {
     throw Error(fmt::format("session: the gradients of {} steps in a row, up to step {}, are not "
-                            "finite on rank {}: "
-                            "the "
-                            "model itself is lost; start again with a smaller learning rate or a "
-                            "warm-up, or from an "
-                            "earlier checkpoint",
+                            "finite on rank {}: the model itself is lost; start again with a "
+                            "smaller learning rate or a warm-up, or from an earlier checkpoint",
                             kMostSkippedInARow, step_, wire_.rank()),
                 session::error_fields(wire_, "exchange"));
   }

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Three ranks begin as told; returns how many refused to, with a text that matches.
+// Lets three ranks begin and returns how many refused to, with a text that matches.
 int refusals(const std::function<void(Session&, int rank, ModelView)>& begin,
              const std::function<SessionOptions(int rank)>& options_of,
              const testing::Matcher<std::string>& text) {

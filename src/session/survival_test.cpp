@@ -49,7 +49,8 @@ std::vector<Outcome> play(const std::string& spec, int workers, const std::strin
   return outcomes;
 }
 
-// Whoever saw the fault lost nothing; who did not has made the step. Returns how many saw it.
+// Checks that ranks that saw the fault lost nothing, and that the others made the step. Returns how
+// many saw it.
 int expect_nothing_lost(const std::string& spec, int workers, const std::string& fault,
                         const std::vector<Outcome>* undisturbed, Seconds timeout = Seconds(60)) {
   const auto outcomes = play(spec, workers, fault, timeout);

@@ -13,8 +13,7 @@ namespace thinwire::strategy {
 // Sparse exchange of an untrained network loses more than it saves, so that density starts high
 // (Lin et al. 2018, Shi et al. 2019). Keys: density, and warmup, which is
 //   auto      falls exponentially from four times the density, at most 0.25, over the first 2.5 %
-//   of
-//             the run; nothing where the length of the run is not known
+//             of the run; nothing where the length of the run is not known
 //   none
 //   a+b+...   one density per epoch, then `density`
 class DensitySchedule {

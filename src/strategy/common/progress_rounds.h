@@ -1,6 +1,6 @@
-// Progress rounds: while workers train asynchronously, a background task of each worker tells the
-// others how far it is, again and again, so that all agree on when the run is over. A strategy may
-// do more work in each round.
+// Progress rounds: while workers train asynchronously, a background task of each worker reports to
+// the others how far it is, again and again, so that all agree on when the run is over. A strategy
+// may do more work in each round.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@ namespace thinwire::strategy {
 // which all of them have asked to stop.
 class ProgressRounds {
  public:
-  // The task calls it in each round except the last, after the workers have told their progress.
+  // The task calls it in each round except the last, after the workers have reported their
+  // progress.
   using Work = std::function<void(Transport& lane)>;
 
   explicit ProgressRounds(Work work = {}) : work_(std::move(work)) {}
@@ -34,12 +35,12 @@ class ProgressRounds {
   // Starts the task, after open() or stop(). The arguments are the samples that this worker and all
   // workers together have trained on before. Does nothing if the target is reached.
   void start(std::uint64_t samples, std::uint64_t global_samples);
-  // Tells that this worker has ended a step. Throws what made the task fail, if it has failed.
+  // Reports that this worker has ended a step. Throws what made the task fail, if it has failed.
   void stepped(Seconds duration, std::uint64_t samples);
   // All ranks call it. Returns when the tasks of all ranks have ended; throws what made the task of
   // this rank fail.
   void stop();
-  // Tells that the model of this worker is not finite: the tasks of all ranks fail in the next
+  // Reports that the model of this worker is not finite: the tasks of all ranks fail in the next
   // round.
   void report_not_finite() noexcept { not_finite_ = true; }
   // Throws what made the task fail, if it has failed. Never waits for other ranks.

@@ -1,4 +1,4 @@
-// Biases, the parameters of norms and the like, exchanged as they are beside a compressed rest:
+// Biases, the parameters of norms and the like, exchanged as they are next to compressed tensors:
 // they are few, and some networks suffer when they are late or coarse (Lin et al. 2018).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Gossip: every worker trains by itself and now and then tells one other worker about its model.
+// Gossip: every worker trains by itself and now and then sends its model to one other worker.
 // When, is up to how much the model has changed (Ho, Wu and Liu, "Adaptive communication for
 // distributed deep learning on commodity GPU cluster", CCGRID 2018), to a budget of messages, or to
 // a fixed period. docs/asynchronous.md has the rules.

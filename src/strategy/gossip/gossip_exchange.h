@@ -41,9 +41,9 @@ class GossipExchange {
   // adds to a message in few bits is taken from params.
   virtual bool start(int peer, MutFloats params, std::vector<OutgoingMessage>& out) = 0;
 
-  // Whether both sides get the other's model.
+  // Returns whether both sides get the other's model.
   virtual bool mutual() const = 0;
-  // Of this worker's model in the mean of all, once nothing is on its way.
+  // Returns the weight of this worker's model in the mean of all, once nothing is in flight.
   virtual double weight() const = 0;
   // Returns by what a step of this worker is to be multiplied. The part of its weight that is on
   // its way takes part in no step, so the rest must take longer ones (Assran et al. 2019).

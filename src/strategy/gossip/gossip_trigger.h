@@ -1,4 +1,4 @@
-// When a worker tells others about its model.
+// Decides when a worker sends its model.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ class GossipTrigger {
   explicit GossipTrigger(const Options& options) : options_(options) {}
   void begin(const RunOptions& run);
 
-  // Called in each step: whether to tell somebody now. Whoever asks says afterwards whether that
-  // has begun; if it was due and has not, it stays due.
+  // Called in each step. Returns whether a message is due now. The caller then calls sent() with
+  // whether it has sent one; if not, the message stays due.
   bool due(const OwnMovement& movement, double learning_rate);
   void sent(bool begun);
   // What had begun came to nothing.

@@ -10,7 +10,7 @@
 
 namespace thinwire::strategy {
 
-// Whoever shares it between threads locks it.
+// Not thread-safe: callers on several threads must lock it.
 class ModelCoding {
  public:
   explicit ModelCoding(unsigned bits) : bits_(bits) {}

@@ -8,8 +8,8 @@
 
 namespace thinwire::strategy {
 
-// Of a large model it looks at a sample of kSample elements, spread evenly: ratios of lengths are
-// the same but for a fraction of a per cent, at no memory to speak of.
+// Measures how far the optimizer moved a model. For a large model it uses a sample of kSample
+// elements, spread evenly: ratios of lengths differ by less than 1 %, and the memory is small.
 class OwnMovement {
  public:
   static constexpr std::size_t kSample = std::size_t{1} << 17;
@@ -20,7 +20,7 @@ class OwnMovement {
   void stepped(Floats params);
   // Somebody else did.
   void merged(Floats params);
-  // What was moved is sent; from here on it counts anew.
+  // The model was sent: the movement starts again from 0.
   void sent();
 
   double length() const noexcept { return length_; }    // since it was last sent, in L2 norm

@@ -1,10 +1,11 @@
-// Push-sum (Kempe et al. 2003; GoSGD, Blot et al. 2016): every model has a weight. Who tells
-// another one keeps half of it and sends the other half along; who is sent moves towards what it
-// got by the share of that weight. The sum of all weights never changes, and neither does the
-// weighted mean of all models, those on their way included. Nobody ever answers.
+// Push-sum (Kempe et al. 2003; GoSGD, Blot et al. 2016): every model has a weight. The sender of a
+// message keeps half of its weight and sends the other half with its model. The receiver moves
+// towards that model by its share of the weight. The sum of all weights never changes, and neither
+// does the weighted mean of all models, including those in flight. Messages are never answered.
 //
-// Messages in few bits (SwarmSGD, Nadiradze et al. 2021) say y = x + e, with a rounding error e
-// that who tells takes from its own model: with half of the weight on either side, the mean stays.
+// A quantized message (SwarmSGD, Nadiradze et al. 2021) contains y = x + e with a rounding error e,
+// which the sender subtracts from its own model: both sides have half of the weight, so that the
+// mean stays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +20,8 @@
 namespace thinwire::strategy {
 namespace {
 
-// Weights are integers, so that their sum is exact. A worker that tells others far more often than
-// it is sent becomes too light to matter, and stays silent until it is sent.
+// Weights are integers, so that their sum is exact. A worker that sends far more often than
+// it receives becomes too light to matter, and sends nothing until it receives a message.
 constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
 constexpr std::uint64_t kLightest = std::uint64_t{1} << 8;
 

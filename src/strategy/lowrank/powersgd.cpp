@@ -187,9 +187,9 @@ Update PowerSgd::exchange(const GradientStep& step) {
 
 // All ranks see the same numbers, so that they raise the rank together.
 void PowerSgd::react(const GradientStep& step, const ErrorLook& look) {
-  const RankSchedule::Verdict verdict = rank_.observe(look);
-  if (verdict == RankSchedule::Verdict::calm) return;
-  const bool raises = verdict == RankSchedule::Verdict::raised;
+  const RankSchedule::Growth growth = rank_.observe(look);
+  if (growth == RankSchedule::Growth::calm) return;
+  const bool raises = growth == RankSchedule::Growth::raised;
   const std::string text = fmt::format(
       "powersgd: step {}: the error memory has grown to {:.1f} times the gradient and keeps "
       "growing, so that the run may diverge; {}. Use {}a lower learning rate",

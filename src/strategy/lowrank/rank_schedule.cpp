@@ -49,16 +49,16 @@ RankSchedule RankSchedule::read(base::Spec& spec) {
   return out;
 }
 
-RankSchedule::Verdict RankSchedule::observe(const ErrorLook& look) {
+RankSchedule::Growth RankSchedule::observe(const ErrorLook& look) {
   const bool high = last_norm_ > 0 && look.ratio > kHighRatio;
   const bool jumps = high && look.norm > kJump * last_norm_;
   const bool grows = high && look.norm > kGrowth * last_norm_;
   growing_ = jumps ? kLooks : grows ? growing_ + 1 : 0;
   last_norm_ = look.norm;
-  if (growing_ < kLooks) return Verdict::calm;
-  if (rank_ == highest_) return Verdict::alarm;
+  if (growing_ < kLooks) return Growth::calm;
+  if (rank_ == highest_) return Growth::alarm;
   for (int doubled = 0; doubled < 2 && rank_ < highest_; ++doubled) rank_ *= 2;
-  return Verdict::raised;
+  return Growth::raised;
 }
 
 void RankSchedule::save(base::ByteWriter& out) const {

@@ -50,8 +50,8 @@ class RankSchedule {
 
   // Takes numbers that must be the same on every rank. An alarm means that the rank should rise,
   // but is as high as it may be.
-  enum class Verdict { calm, raised, alarm };
-  Verdict observe(const ErrorLook& look);
+  enum class Growth { calm, raised, alarm };
+  Growth observe(const ErrorLook& look);
 
   void save(base::ByteWriter& out) const;
   // Throws WireError if the saved ranks are not those of this schedule.

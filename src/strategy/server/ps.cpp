@@ -207,10 +207,10 @@ class ParameterServer final : public SparseStrategy {
     memory_.observe(k_, exchange_.aggregates());
   }
 
-  // The server of a shard sends its part of the union to all other ranks. This assumes picks at
-  // random, which make the union large.
   std::span<const std::uint32_t> changed() const override { return changed_; }
 
+  // The server of a shard sends its part of the union to all other ranks. This assumes picks at
+  // random, which make the union large.
   double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const override {
     const auto all = static_cast<double>(numel);
     const double missed = std::pow(1 - static_cast<double>(k) / all, ranks - serving_ranks(ranks));

@@ -187,7 +187,7 @@ class GTopK final : public SparseStrategy {
     }
   }
 
-  // Tells the odd rank of each pair, which did not merge, which of its picks were applied.
+  // Sends to the odd rank of each pair, which did not merge, which of its picks were applied.
   void pass_outcomes_on(Transport& wire) {
     const collective::Butterfly butterfly(rank_, workers_);
     if (butterfly.paired() && rank_ % 2 != 0) {
