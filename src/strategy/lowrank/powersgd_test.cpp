@@ -123,7 +123,7 @@ TEST_P(PowerSgdGroups, SendTheBytesOfTheFormula) {
   const int size = GetParam();
   const test::StrategyRun run = layers("powersgd:start=0,rank=2", size);
   const auto records = test::play(run);
-  const std::size_t p = 2 * (40 + 20), q = 2 * (30 + 50), exact = 40 + 9;
+  constexpr std::size_t kRank = 2, p = kRank * (40 + 20), q = kRank * (30 + 50), exact = 40 + 9;
   for (int rank = 0; rank < size; ++rank) {
     const std::uint64_t once =
         allreduce_bytes(p + exact, rank, size) + allreduce_bytes(q, rank, size);
