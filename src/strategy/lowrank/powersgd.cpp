@@ -98,7 +98,8 @@ double PowerSgd::bytes_of(const LowRankLayout& layout, const Transport& wire, in
 
 // Compares the bytes of rank 0, which is the same number on every rank.
 void PowerSgd::choose_ranks(const StrategyContext& context) {
-  // Of the bytes of a dense exchange: at the start, after a rise, and for all steps to be dense.
+  // Shares of the bytes of a dense exchange: the most at the start, the most after a rise, and the
+  // share from which all steps are dense.
   constexpr double kMostShare = 0.33, kRaisedShare = 0.08, kNoGain = 0.5;
   const Transport& wire = context.wire;
   const auto dense = static_cast<double>(
