@@ -3,8 +3,8 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SOURCES = $(wildcard $(shell git ls-files '*.cpp' '*.h'))
 
-.PHONY: help deps build demo test defaults bench gate results tables format format-check tidy clang asan tsan \
-        fuzz faults valgrind coverage nightly clean
+.PHONY: help deps build demo test python python-test defaults bench gate results tables format format-check tidy \
+        clang asan tsan fuzz faults valgrind coverage nightly clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -14,7 +14,8 @@ deps:  ## install the packages that are missing (apt)
 
 # `make demo` configures build/ without tests; then it is configured again, with them.
 build: deps  ## build/thinwire, the library, tests and benchmarks
-	@if [ ! -f build/build.ninja ] || grep -q '^THINWIRE_TESTS:[A-Z]*=OFF' build/CMakeCache.txt; then cmake --preset release; fi
+	@if [ ! -f build/build.ninja ] || grep -q '^THINWIRE_TESTS:[A-Z]*=OFF' build/CMakeCache.txt; then \
+	  cmake --preset release; fi
 	@cmake --build build -j $(JOBS)
 
 demo:  ## build the program only; train a network on 4 workers over a slow network, dense and with topk
@@ -25,6 +26,19 @@ demo:  ## build the program only; train a network on 4 workers over a slow netwo
 
 test: build  ## install, build, run all tests
 	@cd build && ctest --output-on-failure -j $(JOBS)
+
+# In build/ if it is configured; otherwise in a directory that needs no packages of tests and trainer.
+PREFIX ?= /usr/local
+PYTHON_BUILD = $(if $(wildcard build/build.ninja),build,build-python)
+python:  ## install the Python package for the system's python3, without pip (PREFIX=/usr/local, DESTDIR)
+	@tools/deps python
+	@[ -f $(PYTHON_BUILD)/build.ninja ] || \
+	  cmake -G Ninja -B $(PYTHON_BUILD) $(addprefix -DTHINWIRE_,DEV=OFF MPI=OFF SIM=OFF TORCH=OFF)
+	@cmake --build $(PYTHON_BUILD) -j $(JOBS) --target thinwire_c
+	@cmake --install $(PYTHON_BUILD) --prefix "$(PREFIX)" --component python
+
+python-test: build  ## test the Python package with another torch, from pip in build/venv-torch-VERSION (TORCH=2.13.0)
+	@python/tests/run --torch$(if $(TORCH),=$(TORCH))
 
 defaults: build  ## train every strategy with no keys on all cases of law 9, next to dense: hours
 	@build/trainer/trainer_tests --gtest_filter='AtLength/*'
@@ -38,7 +52,7 @@ gate: build  ## compare quick measurements with recorded ratios; fail if one is 
 
 MNIST ?= data/mnist
 CIFAR10 ?= data/cifar10
-results: build  ## measure what bench/results lacks, then fill docs/results: hours, root, 20 GB (MNIST=DIR CIFAR10=DIR TEXT=FILE)
+results: build  ## add the lines that bench/results lacks, fill docs/results: hours, root (MNIST= CIFAR10=DIR TEXT=FILE)
 	@tools/get-data mnist "$(MNIST)" && tools/get-data cifar10 "$(CIFAR10)"
 	@bench/run --missing
 	@bench/training/scaling.sh
@@ -46,6 +60,7 @@ results: build  ## measure what bench/results lacks, then fill docs/results: hou
 	@bench/training/asynchronous.sh "$(MNIST)" "$(CIFAR10)"
 	@bench/training/server.sh "$(MNIST)"
 	@bench/training/overview.sh "$(MNIST)"
+	@bench/training/pytorch.sh "$(MNIST)" "$(CIFAR10)"
 	@[ -z "$(TEXT)" ] || bench/training/defaults.sh "$(MNIST)" "$(CIFAR10)" "$(TEXT)"
 	@[ -e bench/results/faults.jsonl ] || $(MAKE) faults
 	@bench/tables.py
@@ -69,9 +84,11 @@ CASES ?= 100
 KIND ?= engine
 # Readers of foreign bytes are the engine's: their corpora run with its tests.
 CORPORA = $(filter engine,$(KIND))
-asan:  ## engine tests and fuzz corpora under address and undefined-behaviour sanitizers (CASES=100 of each law; KIND=command)
-	@tools/deps && cmake --preset asan && cmake --build build-asan -j $(JOBS) --target $(KIND)_tests $(if $(CORPORA),corpus_test)
-	@cd build-asan && RC_PARAMS=max_success=$(CASES) ctest --output-on-failure -j $(JOBS) -L '^($(KIND)$(if $(CORPORA),|fuzz))$$'
+asan:  ## engine tests, corpora under address and undefined-behaviour sanitizers (CASES=100 of a law; KIND=command)
+	@tools/deps && cmake --preset asan
+	@cmake --build build-asan -j $(JOBS) --target $(KIND)_tests $(if $(CORPORA),corpus_test)
+	@cd build-asan && RC_PARAMS=max_success=$(CASES) \
+	  ctest --output-on-failure -j $(JOBS) -L '^($(KIND)$(if $(CORPORA),|fuzz))$$'
 
 tsan:  ## engine tests under the thread sanitizer, without foreign engines (CASES=100 of each law)
 	@tools/deps && cmake --preset tsan && cmake --build build-tsan -j $(JOBS) --target engine_tests
@@ -92,11 +109,13 @@ valgrind: build  ## every strategy takes some steps under memcheck, and a short 
 	@tools/deps dev && tools/memcheck build/tests/law_worker build/thinwire
 
 coverage:  ## which lines the tests of engine and command line run, by folder; build-coverage/coverage.html
-	@tools/deps coverage && cmake --preset coverage && cmake --build build-coverage -j $(JOBS) --target engine_tests command_tests
+	@tools/deps coverage && cmake --preset coverage
+	@cmake --build build-coverage -j $(JOBS) --target engine_tests command_tests
 	@JOBS=$(JOBS) tools/coverage
 
-nightly: format-check test clang tidy asan tsan valgrind fuzz faults coverage gate  ## all that is too long for every change
+nightly: format-check test clang tidy asan tsan valgrind fuzz faults coverage gate  ## checks too long for every change
 	@$(MAKE) asan KIND=command
+	@THINWIRE_LEAK_STEPS=10000 python/tests/run -k leak
 
 clean:  ## remove everything that was built
-	@rm -rf build build-asan build-tsan build-fuzz build-clang build-coverage
+	@rm -rf build build-asan build-tsan build-fuzz build-clang build-coverage build-python build-wheel

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dense all-reduce over a real thin wire: ours beside Gloo's and Open MPI's own.
+# Dense all-reduce over a real slow network: thinwire's, and Gloo's and Open MPI's own.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/in_lab.bash"
 numel=25000000 reps=5
@@ -15,7 +15,7 @@ launch() {  # PROGRAM
       store=$(mktemp -d "$scratch/store.XXXXXX")
       lab_run "$build/bench/native_gloo" "${native[@]}" --store "$store" ;;
     openmpi-native) lab_run --mpi "$build/bench/native_mpi" "${native[@]}" ;;
-    # Open MPI with the algorithm that suits this wire instead of the one it chooses.
+    # Open MPI with the algorithm that suits this network instead of the one it chooses.
     openmpi-native-ring)
       OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_allreduce_algorithm=4 \
         launch openmpi-native ;;

@@ -1,5 +1,5 @@
-# Sourced by the measurements that need a real wire: several programs exchange gradients between hosts of one
-# lab, in turns, so that whatever else the machine does meets all of them alike. A script sets the defaults
+# Sourced by the measurements that need a real network: several programs exchange gradients between hosts of one
+# lab, in turns, so that other load of the machine affects all of them alike. A script sets the defaults
 # below, then calls lab_options "$@", then lab_measure PROGRAM... with a function launch PROGRAM, which prints
 # the JSON line of one run; lab_run runs a command on all hosts. Exits 77 if there can be no lab.
 # shellcheck shell=bash
@@ -15,7 +15,8 @@ lab_options() {
         printf -v "${1#--}" %s "$2"
         shift 2 ;;
       *)
-        echo "usage: bench/$script [--hosts P] [--rate RATE] [--numel N] [--rounds R] [--reps K] [--build DIR] [--out FILE]" >&2
+        echo "usage: bench/$script [--hosts P] [--rate RATE] [--numel N] [--rounds R] [--reps K]" \
+          "[--build DIR] [--out FILE]" >&2
         exit 2 ;;
     esac
   done

@@ -1,4 +1,4 @@
-// What rounding to a lattice costs on one core, beside r += g on the same memory, in turns: the
+// The cost of rounding to a lattice on one core, in turns with r += g on the same memory: the
 // norms, codes with random thresholds, packing; the sum of packed codes; and back to floats.
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The passes of qsgd at 4 bits on one core: norms, encoding, adding codes, decoding, each beside r += g.
+# The passes of qsgd at 4 bits on one core: norms, encoding, adding codes, decoding, each compared with r += g.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/on_core.bash"
 core_options "$@"

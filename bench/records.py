@@ -3,16 +3,17 @@
 
     records.py machine BENCH [MEMBER...]     prints the line that names this machine
     records.py extend MEMBER...              copies the lines of stdin, with these members in front
-    records.py show FORMAT                   prints each line of stdin by FORMAT, such as '{kernel}: {ratio_to_add} x'
+    records.py show FORMAT                   prints each line of stdin by FORMAT, such as '{kernel}: {bits} bits'
     records.py get KEY                       prints a member of the last line of stdin; exit 1 if it has none
     records.py lab-table FILE RATE           prints the medians of a netlab measurement, with their wire bound
     records.py has FILE RUN                  exit 0 if FILE has a line of that run, else 1
     records.py value FILE RUN KEY            prints a member of the run's line, or of its "detail"
     records.py lost FILE RUN                 exit 0 if the model of that run became infinite or only guesses
     records.py add FILE RUN [MEMBER...]      appends the last line of stdin as the line of that run
-    records.py curve FILE                    prints the tests in a run.jsonl as the member curve:=[[seconds, accuracy], ...]
+    records.py curve FILE                    prints the tests in a run.jsonl as curve:=[[seconds, accuracy], ...]
 
-MEMBER is KEY=TEXT or KEY:=JSON. RUN is the member "run" of a line.
+MEMBER is KEY=TEXT or KEY:=JSON. RUN is the member "run" of a line. Lines of 0.1 are found by the keys that a name
+without keys meant then (tabulate/form.py).
 """
 import json
 import os
@@ -22,7 +23,7 @@ import statistics
 import subprocess
 import sys
 
-from tabulate.form import lost
+from tabulate.form import OF_0_1, label_of_run, lost
 
 
 def write(record, out=None):
@@ -30,7 +31,7 @@ def write(record, out=None):
 
 
 def members(words):
-    """The members that KEY=TEXT and KEY:=JSON stand for."""
+    """Returns the members that KEY=TEXT and KEY:=JSON stand for."""
     found = {}
     for word in words:
         match = re.fullmatch(r"([A-Za-z_]\w*)(:?=)(.*)", word, flags=re.DOTALL)
@@ -42,7 +43,7 @@ def members(words):
 
 
 def read(lines):
-    """The JSON objects among some lines; anything else that a program printed is left out."""
+    """Yields the JSON objects among some lines; anything else that a program printed is left out."""
     for line in lines:
         if line.startswith("{"):
             yield json.loads(line)
@@ -63,7 +64,9 @@ def last_of_stdin():
 
 
 def find(path, run):
-    return next((record for record in read_file(path) if record.get("run") == run), None)
+    """Returns the line of that run, or None."""
+    label = label_of_run if os.path.basename(path).removesuffix(".jsonl") in OF_0_1 else str
+    return next((record for record in read_file(path) if label(record.get("run", "")) == label(run)), None)
 
 
 # --- The machine.
@@ -113,13 +116,14 @@ def get(key):
 
 
 def bits_per_second(rate):
-    """Of 100mbit or 2.5gbit; 0 of an unlimited one."""
+    """Returns the number for 100mbit or 2.5gbit, and 0 for an unlimited rate."""
     match = re.fullmatch(r"([0-9.]+)([kmg])bit", rate)
     return float(match.group(1)) * {"k": 1e3, "m": 1e6, "g": 1e9}[match.group(2)] if match else 0.0
 
 
 def lab_table(path, rate):
-    """Medians over the rounds. The wire bound is that of the bytes that a worker sent; "against" is the first program."""
+    """Prints medians over the rounds. The wire bound is that of the bytes that a worker sent; "against" compares with
+    the first program."""
     bits = bits_per_second(rate)
     programs = {}
     for record in read_file(path):
@@ -130,15 +134,17 @@ def lab_table(path, rate):
         values = [run[key] for run in runs if key in run]
         return f"{function(values):.4f}" if values else "-"
 
-    print(f"{'program':<26} {'median s':>10} {'min s':>10} {'max s':>10} {'computing s':>12} {'bytes/worker':>14} {'x bound':>8} {'against':>10}")
+    print(f"{'program':<26} {'median s':>10} {'min s':>10} {'max s':>10} {'computing s':>12} {'bytes/worker':>14} "
+          f"{'x bound':>8} {'against':>10}")
     first = None
     for program, runs in programs.items():
         seconds = statistics.median(run["seconds_median"] for run in runs)
         sent = runs[-1].get("bytes_per_worker", 0)
         first = first or seconds
         bound = f"{seconds * bits / (8 * sent):.3f}" if bits * sent else "-"
-        print(f"{program:<26} {seconds:>10.4f} {known(min, runs, 'seconds_min'):>10} {known(max, runs, 'seconds_max'):>10} "
-              f"{known(statistics.median, runs, 'seconds_codec'):>12} {sent:>14.0f} {bound:>8} {first / seconds:>8.2f} x")
+        print(f"{program:<26} {seconds:>10.4f} {known(min, runs, 'seconds_min'):>10} "
+              f"{known(max, runs, 'seconds_max'):>10} {known(statistics.median, runs, 'seconds_codec'):>12} "
+              f"{sent:>14.0f} {bound:>8} {first / seconds:>8.2f} x")
 
 
 # --- Training runs.
@@ -167,20 +173,21 @@ def add(path, run, *words):
     record = last_of_stdin()
     if record is None:
         sys.exit(f"records.py: the run '{run}' printed no line")
-    if "data" in record:  # the directory of the data is this machine's business
+    if "data" in record:  # without the directory, which is that of this machine
         record["data"] = record["data"].partition(":")[0]
     with open(path, "a", encoding="utf-8") as file:
         write({"run": run, **members(words), **record}, file)
 
 
 def curve(path):
-    tests = [[record["time"], record["test_accuracy"]] for record in read_file(path) if "test_accuracy" in record and "time" in record]
+    tests = [[record["time"], record["test_accuracy"]] for record in read_file(path)
+             if "test_accuracy" in record and "time" in record]
     if tests:
         print("curve:=" + json.dumps(tests, separators=(",", ":")))
 
 
-COMMANDS = {"machine": machine, "extend": extend, "show": show, "get": get, "lab-table": lab_table, "has": has, "value": value,
-            "lost": was_lost, "add": add, "curve": curve}
+COMMANDS = {"machine": machine, "extend": extend, "show": show, "get": get, "lab-table": lab_table, "has": has,
+            "value": value, "lost": was_lost, "add": add, "curve": curve}
 
 
 def main():

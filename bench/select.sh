@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Selection of the largest entries on one core: ours beside std::nth_element and, where libtorch is
+# Selection of the largest entries on one core: thinwire's, std::nth_element and, where libtorch is
 # built in, torch::topk. Each is compared with r += g on the same memory in the same run.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/on_core.bash"

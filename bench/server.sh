@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# One exchange of 25 M gradients over a real thin wire: ps by every selection rule, beside topk and gtopk, at two densities.
+# One exchange of 25 M gradients over a real slow network: ps by every selection rule, topk and gtopk, at two
+# densities.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/in_lab.bash"
 lab_options "$@"

@@ -4,7 +4,7 @@
 A page marks the place of a table:
 
     <!-- table NAME -->
-    ... (what stands here is replaced)
+    ... (these lines are replaced)
     <!-- end of table -->
 
 NAME is one of the functions in bench/tabulate/ that are marked with @table. `bench/tables.py` rewrites all pages,
@@ -13,18 +13,14 @@ NAME is one of the functions in bench/tabulate/ that are marked with @table. `be
 import re
 import sys
 
-from tabulate import accuracy, asynchronous, exchange, faults, overview, server  # noqa: F401  (they register their tables)
+# Importing these modules registers their tables.
+from tabulate import accuracy, asynchronous, defaults, exchange, faults, overview, pytorch, server  # noqa: F401
 from tabulate.form import ROOT, TABLES
-
-# Tables of measurements that no longer exist. A page that still has one keeps it as it is.
-RETIRED = {"codec"}
 
 
 def fill(text):
     def replace(match):
         name = match.group(2)
-        if name in RETIRED:
-            return match.group(0)
         if name not in TABLES:
             sys.exit(f"tables.py: no table named {name}; there are {', '.join(sorted(TABLES))}")
         body = TABLES[name]()

@@ -95,8 +95,8 @@ TEST(CommandLine, ListsAreTheRegistries) {
   };
   expect_listed(strategies(), call({"list", "strategies"}).out);
   const std::string transports = call({"list", "transports"}).out;
-  for (const TransportBackend& engine : transport_backends()) {
-    EXPECT_NE(transports.find(engine.name), std::string::npos) << transports;
+  for (const TransportBackend& backend : transport_backends()) {
+    EXPECT_NE(transports.find(backend.name), std::string::npos) << transports;
   }
   EXPECT_NE(call({"list", "data"}).out.find("digits"), std::string::npos);
 }
@@ -149,18 +149,20 @@ TEST(BenchAllreduce, AloneSendsNothing) {
 
 // Virtual time is exact, so it can be asserted.
 TEST(BenchAllreduce, NoTimeIsBelowTheWireBoundOfTheBytes) {
-  for (const std::string_view engine : {"threads", "sim"}) {
+  for (const std::string_view transport : {"threads", "sim"}) {
     if (std::ranges::none_of(transport_backends(),
-                             [&](const TransportBackend& e) { return e.name == engine; }))
+                             [&](const TransportBackend& e) { return e.name == transport; }))
       continue;
-    const Outcome outcome = bench({"--transport", std::string(engine), "--workers", "2", "--numel",
-                                   "100k", "--network", "1gbit,0.5ms", "--reps", "5", "--json"});
+    const Outcome outcome =
+        bench({"--transport", std::string(transport), "--workers", "2", "--numel", "100k",
+               "--network", "1gbit,0.5ms", "--reps", "5", "--json"});
     ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
     const auto lines = json_lines(outcome.out);
     const double bytes = lines.at(0)["bytes_per_worker"];
     const double bound = lines.at(0)["wire_bound_seconds"];
     EXPECT_DOUBLE_EQ(bound, bytes * 8 / 1e9 + 0.0005);
-    EXPECT_GE(lines.at(0)["seconds_min"], bound * (1 - 1e-6)) << engine;  // counted in nanoseconds
+    EXPECT_GE(lines.at(0)["seconds_min"], bound * (1 - 1e-6))
+        << transport;  // counted in nanoseconds
   }
 }
 

@@ -145,9 +145,10 @@ TEST_F(BadTraining, Files) {
   const std::string directory = directory_, file = file_;
   ASSERT_EQ(mkfifo((directory + "/pipe").c_str(), 0600), 0);
   expect_all_refused({
-      {{"--data", "mnist:" + directory}, "'" + directory + "/train-images-idx3-ubyte' is missing"},
+      {{"--data", "mnist:" + directory},
+       "'" + directory + "/train-images-idx3-ubyte': it is missing"},
       {{"--data", "mnist:" + file}, "a file/train-images-idx3-ubyte'"},
-      {{"--data", "cifar10:" + directory}, "data_batch_1.bin' is missing"},
+      {{"--data", "cifar10:" + directory}, "data_batch_1.bin': it is missing"},
       {{"--data", "text:" + directory}, "is not a file"},
       {{"--data", "text:" + directory + "/pipe"}, "is not a file"},
       {{"--data", "text:/dev/zero"}, "is not a file"},
@@ -196,11 +197,12 @@ TEST_F(BadTraining, FilesThatMayNotBeRead) {
     const AsNobody nobody;
     expect_all_refused({
         {{"--data", "mnist:" + closed.string()},
-         "'" + closed.string() + "/train-images-idx3-ubyte' cannot be reached: " + denied},
+         "'" + closed.string() + "/train-images-idx3-ubyte': it cannot be reached (" + denied},
         {{"--data", "cifar10:" + closed.string()},
-         "data_batch_1.bin' cannot be reached: " + denied},
-        {{"--data", "text:" + secret.string()}, "secret' cannot be opened: " + denied},
-        {{"--data", "text:" + directory_.string() + "/loop"}, "loop' cannot be reached: Too many"},
+         "data_batch_1.bin': it cannot be reached (" + denied},
+        {{"--data", "text:" + secret.string()}, "secret': it cannot be opened (" + denied},
+        {{"--data", "text:" + directory_.string() + "/loop"},
+         "loop': it cannot be reached (Too many"},
         {{"--out", closed}, "--out " + closed.string() + ": a directory to write to is needed"},
         {{"--out", closed / "inner"}, "--out " + (closed / "inner").string()},
         {{"--out", directory_ / "loop"}, "--out " + directory_.string() + "/loop"},

@@ -122,7 +122,7 @@ int bench_allreduce(AllreduceFlags flags, Invocation& invocation) {
   launch::Io& io = invocation.io;
   measure::AllreduceBenchOptions& options = flags.options;
   check(options);
-  const launch::Group group = launch::plan_group(flags.group, io.env);
+  const launch::Group group = launch::choose_group(flags.group, io.env);
   options.network = group.join.network;
   options.numels = choose_sizes(flags, group, io);
 

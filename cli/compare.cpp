@@ -104,7 +104,7 @@ class Compare {
           Invocation& invocation)
       : io_(invocation.io),
         flags_(std::move(flags)),
-        group_(launch::plan_group(flags_.group, io_.env)) {
+        group_(launch::choose_group(flags_.group, io_.env)) {
     if (group_.start == launch::Group::Start::by_others) {
       throw ConfigError(
           "compare: it starts its workers by itself, on this machine; run it once, without a "

@@ -28,6 +28,7 @@ constexpr std::size_t kUsualBatch = 32;
 struct PlanFlags {
   std::string model, numel, step_time, network, strategies, workers = "4,8,16,32";
   std::size_t batch = kUsualBatch;
+  std::uint64_t steps = plan::kUsualSteps;
   bool has_batch = false;
   bool full = false;
   bool json = false;
@@ -90,6 +91,7 @@ plan::PlanSetting read(const PlanFlags& flags) {
   }
   setting.workload.layout = flags.model.empty() ? plan::synthetic_model(parse_numel(flags.numel))
                                                 : layout_of(flags.model);
+  setting.workload.steps = flags.steps;
   setting.workload.full = flags.full;
   find_backend("sim");  // throws if this build has none
   return setting;
@@ -158,6 +160,11 @@ void add_plan(CLI::App& root, Invocation& invocation) {
           ->check(whole_number(1, 1'000'000));
   command->add_option("--network", flags->network, "bandwidth and latency, such as 1gbit,0.1ms")
       ->type_name("BW,LAT");
+  command
+      ->add_option("--steps", flags->steps,
+                   "length of the run, for automatic densities and ranks (10000)")
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000'000));
   command->add_option("--workers", flags->workers, "a list (4,8,16,32)")->type_name("P,...");
   command
       ->add_option("--strategies", flags->strategies,

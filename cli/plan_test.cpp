@@ -62,7 +62,7 @@ TEST(Plan, ReadsDurations) {
 }
 
 TEST(Plan, PrintsALinePerStrategyAndSize) {
-  if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  if (!test::has_backend("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome =
       plan({"--numel", "50k", "--step-time", "20ms", "--network", "100mbit,0.1ms", "--workers",
             "1,4", "--strategies", "dense; localsgd:period=4", "--json"});
@@ -85,12 +85,32 @@ TEST(Plan, PrintsALinePerStrategyAndSize) {
   EXPECT_NEAR(lines[3]["bytes_per_worker_step"].get<double>(), dense_bytes / 4, 1);
 }
 
+TEST(Plan, ChoosesDensitiesAndRanksForTheLengthOfTheRun) {
+  if (!test::has_backend("sim")) GTEST_SKIP() << "sim is not in this build";
+  const auto detail = [](const char* strategy, const char* steps) {
+    const Outcome outcome =
+        plan({"--numel", "600k", "--step-time", "20ms", "--network", "1gbit,0.1ms", "--workers",
+              "4", "--strategies", strategy, "--steps", steps, "--json"});
+    EXPECT_EQ(outcome.code, launch::kOk) << outcome.err;
+    const nlohmann::json line = nlohmann::json::parse(outcome.out);
+    EXPECT_EQ(line["steps"], std::stoi(steps));
+    return line["detail"];
+  };
+  EXPECT_NEAR(detail("topk", "10000")["density"].get<double>(), 0.003, 1e-6);
+  EXPECT_NEAR(detail("topk", "10000")["coverage"].get<double>(), 30, 0.5);
+  EXPECT_NEAR(detail("topk", "1000")["density"].get<double>(), 0.03, 1e-6);
+  EXPECT_NEAR(detail("gtopk", "10000")["density"].get<double>(), 4 * 0.003, 1e-6);
+  EXPECT_EQ(detail("powersgd", "10000")["rank"], 4);
+  EXPECT_EQ(detail("powersgd", "100")["rank"], 16);
+}
+
 TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
-  if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  if (!test::has_backend("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = plan({"--numel", "3M", "--step-time", "50ms", "--network", "1gbit,0.1ms",
                                 "--workers", "16", "--strategies", "dense; gtopk"});
   ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   for (const char* part : {"efficiency, %", "step, ms", "sent per worker and step",
+                           "a run of 10000 steps", "density, or the rank of matrices",
                            "16 workers: gtopk", "Nowhere is dense as good", "scaled payloads"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;
   }
@@ -98,7 +118,7 @@ TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
 }
 
 TEST(Plan, LeavesOutWhatIsTooLargeToSimulateAndSaysWhy) {
-  if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+  if (!test::has_backend("sim")) GTEST_SKIP() << "sim is not in this build";
   const Outcome outcome = plan({"--numel", "1k", "--step-time", "50ms", "--network", "1gbit",
                                 "--workers", "512", "--strategies", "gossip"});
   EXPECT_EQ(outcome.code, launch::kBadUsage);

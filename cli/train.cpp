@@ -39,7 +39,7 @@ void make_directory(const trainer::TrainOptions& options) {
   }
 }
 
-// Opens the event stream of this process. Our launcher has made the file afresh for its workers.
+// Opens the event stream of this process. Our launcher has made a new file for its workers.
 TrainEvents open_events(const TrainFlags& flags, const launch::Group& group, const launch::Io& io) {
   using Open = observe::EventWriter::Open;
   const bool one_rank = group.start == launch::Group::Start::by_others;
@@ -79,7 +79,7 @@ int run_ranks(const TrainFlags& flags, const launch::Group& group, const trainer
 int train(TrainFlags flags, Invocation& invocation) {
   launch::Io& io = invocation.io;
   check_directory(flags.options);
-  launch::Group group = launch::plan_group(flags.group, io.env);
+  launch::Group group = launch::choose_group(flags.group, io.env);
   const trainer::DataPair data = trainer::load_data(flags.options.data, flags.options.seed);
   complete(flags, group, data);
   const std::size_t parameters = check(flags.options, data);
@@ -92,12 +92,16 @@ int train(TrainFlags flags, Invocation& invocation) {
     }
     if (group.start == launch::Group::Start::by_us)
       return launch::run_group(group, invocation.arguments, io, {});
-    const LogSink warn = [&](LogLevel level, std::string_view text) {
-      if (level < LogLevel::warning) return;
-      events.warning(text);
-      launch::print_warning(io, text);
+    const LogSink log = [&](LogLevel level, std::string_view text) {
+      if (level == LogLevel::info) {
+        events.note(text);
+        launch::print_note(io, text);
+      } else if (level > LogLevel::info) {
+        events.warning(text);
+        launch::print_warning(io, text);
+      }
     };
-    flags.options.session.log = group.join.log = warn;
+    flags.options.session.log = group.join.log = log;
     return run_ranks(flags, group, data, events, invocation);
   } catch (const std::exception& error) {
     events.error(error);

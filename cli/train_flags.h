@@ -30,10 +30,10 @@ struct TrainFlags {
 void add_training_flags(CLI::App& command, TrainFlags& flags);
 void add_run_flags(CLI::App& command, TrainFlags& flags);
 
-// Fills the options from the flags. ConfigError if they are wrong, before anything starts.
+// Fills the options from the flags. Throws ConfigError if they are wrong, before anything starts.
 void complete(TrainFlags& flags, const launch::Group& group, const trainer::DataPair& data);
 
-// ConfigError if a model per worker does not fit into this machine's memory.
+// Throws ConfigError if a model per worker does not fit into this machine's memory.
 void check_memory(std::size_t parameters, const launch::Group& group);
 
 }  // namespace thinwire::cli

@@ -49,6 +49,7 @@ function(thinwire_folder name path)
   if(sources)
     add_library(${target} ${arg_TYPE} ${sources})
     set(scope PUBLIC)
+    set_property(GLOBAL APPEND PROPERTY THINWIRE_TARGETS ${target})  # tests/layers_test.sh
     target_link_libraries(${target} PRIVATE ${arg_LINKS} thinwire_warnings)
     target_compile_features(${target} PUBLIC cxx_std_20)
   else()

@@ -8,9 +8,9 @@ namespace thinwire::fuzz {
 // Reads the input as it is, and with a correct checksum appended.
 void checkpoint_file(Bytes input) {
   const trainer::Identity identity{"m", "d", "s", 2, 3, 1, 32};
-  Payload sealed(input.begin(), input.end());
-  base::ByteWriter(sealed).put(base::hash64(input));
-  for (const Bytes contents : {input, Bytes(sealed)}) {
+  Payload checksummed(input.begin(), input.end());
+  base::ByteWriter(checksummed).put(base::hash64(input));
+  for (const Bytes contents : {input, Bytes(checksummed)}) {
     const MemoryFile file(contents);
     accept_or_refuse<WireError, ConfigError>([&] {
       const auto sections = trainer::read_checkpoint(file.path(), identity, 5);

@@ -35,7 +35,7 @@ void gossip_message(Bytes input) {
         exchange->arrived(1, contents, message);
       }
     });
-    exchange->attend(params, true, messages);
+    exchange->process_arrived(params, true, messages);
   }
 }
 

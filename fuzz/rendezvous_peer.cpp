@@ -12,7 +12,7 @@ Payload start(rendezvous::RendezvousMessage kind) { return {static_cast<std::byt
 
 }  // namespace
 
-void introduce(const rendezvous::Socket& guest, std::uint32_t rank) {
+void introduce(const rendezvous::Socket& client, std::uint32_t rank) {
   const rendezvous::Deadline deadline = rendezvous::deadline_in(kPatience);
   const rendezvous::Nonce nonce{};
   Payload hello = start(rendezvous::RendezvousMessage::hello);
@@ -20,10 +20,10 @@ void introduce(const rendezvous::Socket& guest, std::uint32_t rank) {
   writer.put(rendezvous::kProtocolMagic);
   writer.put(rendezvous::kProtocolVersion);
   writer.put(Bytes(nonce));
-  rendezvous::send_frame(guest, hello, deadline);
+  rendezvous::send_frame(client, hello, deadline);
 
   rendezvous::FrameReader frames(rendezvous::kLongestHello);
-  const auto answer = rendezvous::read_frame(guest, frames, deadline);
+  const auto answer = rendezvous::read_frame(client, frames, deadline);
   demand(answer.has_value());
   base::ByteReader reader(answer->subspan(1), "challenge");
   const auto masters_nonce = rendezvous::take_array<rendezvous::Nonce>(reader);
@@ -35,7 +35,7 @@ void introduce(const rendezvous::Socket& guest, std::uint32_t rank) {
   base::ByteWriter(message).put(
       Bytes(prove(kToken, rendezvous::Role::rank, {nonce, masters_nonce, claims})));
   base::ByteWriter(message).put(Bytes(claims));
-  rendezvous::send_frame(guest, message, deadline);
+  rendezvous::send_frame(client, message, deadline);
 }
 
 void challenge(const rendezvous::Socket& rank) {

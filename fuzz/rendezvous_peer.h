@@ -11,7 +11,7 @@ inline constexpr std::string_view kToken = "the token of the fuzz targets";
 inline constexpr Seconds kPatience{10};
 
 // Sends the correct messages of a rank of a group of 2, from the hello to the proof.
-void introduce(const rendezvous::Socket& guest, std::uint32_t rank = 1);
+void introduce(const rendezvous::Socket& client, std::uint32_t rank = 1);
 // Sends the correct messages of rank 0: waits for the hello and answers it.
 void challenge(const rendezvous::Socket& rank);
 

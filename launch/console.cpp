@@ -50,6 +50,10 @@ void print_warning(Io& io, std::string_view text) {
   print_error(io, fmt::format("{}{}", kWarningPrefix.substr(kErrorPrefix.size()), text));
 }
 
+void print_note(Io& io, std::string_view text) {
+  io.err << fmt::format("{}{}{}\n", io.live ? kEraseLine : "", kErrorPrefix, text) << std::flush;
+}
+
 std::string bold(const Io& io, std::string_view text) {
   return io.bold_out ? fmt::format("\033[1m{}\033[0m", text) : std::string(text);
 }

@@ -36,6 +36,8 @@ void print_error(Io& io, std::string_view text);
 // Writes a warning in the same way. A warning says why a result may be wrong or misleading.
 inline constexpr std::string_view kWarningPrefix = "thinwire: warning: ";
 void print_warning(Io& io, std::string_view text);
+// Writes, in the same way but never coloured, something worth knowing.
+void print_note(Io& io, std::string_view text);
 std::string bold(const Io& io, std::string_view text);
 
 // Shows the progress of a command: one live line on a terminal, plain lines elsewhere. The live

@@ -37,7 +37,7 @@ int whole_number(std::string_view what, std::string_view text, int lowest, int h
   const auto value = base::parse_number<int>(text);
   if (!value || *value < lowest || *value > highest) {
     throw ConfigError(
-        fmt::format("{}={}: expected is a whole number, {} ... {}", what, text, lowest, highest));
+        fmt::format("{}={}: not a whole number of {} ... {}", what, text, lowest, highest));
   }
   return *value;
 }
@@ -52,8 +52,8 @@ std::optional<int> read(const Environment& env, std::string_view variable, int l
 
 void check_rank(std::string_view what, int rank, std::string_view size_name, int size) {
   if (rank >= size) {
-    throw ConfigError(fmt::format("{}={}, but {}={}: expected is a rank of 0 ... {}", what, rank,
-                                  size_name, size, size - 1));
+    throw ConfigError(fmt::format("{}={}: there is no such rank ({}={}); ranks are 0 ... {}", what,
+                                  rank, size_name, size, size - 1));
   }
 }
 
@@ -67,16 +67,17 @@ std::optional<std::vector<std::string>> slurm_hosts(const Environment& env) {
 }
 
 Place from_flags(const PlaceFlags& flags) {
-  if (!flags.rank) throw ConfigError("--world-size needs --rank: which of the workers is this?");
+  if (!flags.rank)
+    throw ConfigError("--world-size: --rank is missing; give the number of this worker, too");
   if (!flags.world_size)
-    throw ConfigError("--rank needs --world-size: how many workers are there?");
+    throw ConfigError("--rank: --world-size is missing; give the number of workers, too");
   const int size = *flags.world_size;
   if (size < 1 || size > kMostWorkers) {
-    throw ConfigError(fmt::format("--world-size {}: allowed is 1 ... {}", size, kMostWorkers));
+    throw ConfigError(fmt::format("--world-size {}: out of range (1 ... {})", size, kMostWorkers));
   }
   if (*flags.rank < 0) {
     throw ConfigError(
-        fmt::format("--rank {}: expected is a rank of 0 ... {}", *flags.rank, size - 1));
+        fmt::format("--rank {}: there is no such rank; ranks are 0 ... {}", *flags.rank, size - 1));
   }
   check_rank("--rank", *flags.rank, "--world-size", size);
   return {Launcher::flags, "--rank and --world-size", *flags.rank, size, 0, size == 1 ? 1 : 0};
@@ -89,11 +90,11 @@ Place from_launcher(const Variables& names, const Environment& env) {
   const auto rank = read(env, names.rank, 0, kMostWorkers - 1);
   const auto size = read(env, size_name, 1, kMostWorkers);
   if (!rank || !size) {
-    throw ConfigError(fmt::format(
-        "{}={} is set, but {} is not: {} sets both. Unset it to start workers on this machine, or "
-        "give --rank and --world-size.",
-        rank ? names.rank : size_name, rank ? *rank : *size, rank ? size_name : names.rank,
-        names.name));
+    throw ConfigError(
+        fmt::format("{}={}: {} is not set, but {} sets both; unset the former to start workers on "
+                    "this machine, or give --rank and --world-size",
+                    rank ? names.rank : size_name, rank ? *rank : *size,
+                    rank ? size_name : names.rank, names.name));
   }
   check_rank(names.rank, *rank, size_name, *size);
 
@@ -111,8 +112,8 @@ Place from_launcher(const Variables& names, const Environment& env) {
 
 Endpoint parse_endpoint(std::string_view text) {
   const auto refuse = [&] {
-    return ConfigError(fmt::format(
-        "--master {}: expected is HOST:PORT, such as node1:29500 or [fd00::1]:29500", text));
+    return ConfigError(
+        fmt::format("--master {}: not HOST:PORT; examples: node1:29500  [fd00::1]:29500", text));
   };
   std::string_view host = text, port;
   if (text.starts_with('[')) {
@@ -153,7 +154,7 @@ Endpoint master_from_variables(const Environment& env, const Place& place, std::
     if (++port > 65535) {
       throw ConfigError(
           "MASTER_PORT=65535: torchrun keeps this port itself and thinwire takes the next one, "
-          "which does not exist. Give torchrun another --master-port.");
+          "which does not exist; give torchrun another --master-port");
     }
   }
   return {std::move(host), static_cast<std::uint16_t>(port)};
@@ -181,9 +182,9 @@ Endpoint find_master(const PlaceFlags& flags, const Environment& env, const Plac
     if (const auto hosts = slurm_hosts(env)) return {hosts->front(), job_port(env, place.launcher)};
   }
   throw ConfigError(fmt::format(
-      "rank and size come from {}, but not the address at which rank 0 can be reached: give "
-      "--master HOST:PORT or set MASTER_ADDR and MASTER_PORT, the same for all {} workers, HOST "
-      "being the machine of rank 0",
+      "master: the address of rank 0 is unknown (rank and size come from {}); give --master "
+      "HOST:PORT or set MASTER_ADDR and MASTER_PORT, the same for all {} workers, where HOST is "
+      "the machine of rank 0",
       place.source, place.size));
 }
 

@@ -190,29 +190,29 @@ TEST(Discovery, TheOrderOfTheLaunchers) {
 TEST(Discovery, ExplicitFlags) {
   PlaceFlags flags;
   flags.rank = 2;
-  expect_refused({}, {"--rank needs --world-size"}, flags);
+  expect_refused({}, {"--rank: --world-size is missing"}, flags);
   flags.world_size = 2;
   expect_refused({}, {"--rank=2", "--world-size=2", "0 ... 1"}, flags);
   flags.rank = -1;
   expect_refused({}, {"--rank -1", "0 ... 1"}, flags);
   flags.rank.reset();
-  expect_refused({}, {"--world-size needs --rank"}, flags);
+  expect_refused({}, {"--world-size: --rank is missing"}, flags);
   flags.rank = 0;
   flags.world_size = 0;
   expect_refused({}, {"--world-size 0"}, flags);
 
   flags.world_size = 2;
   EXPECT_NE(refusal([&] { master({}, flags); }).find("--master HOST:PORT"), std::string::npos);
-  const auto meeting = [&](const char* text) {
+  const auto parsed = [&](const char* text) {
     flags.master = text;
     return master({}, flags);
   };
-  EXPECT_EQ(meeting("node1:7000"), (Endpoint{"node1", 7000}));
-  EXPECT_EQ(meeting("node1"), (Endpoint{"node1", kDefaultPort}));
-  EXPECT_EQ(meeting("[fd00::1]:7000"), (Endpoint{"fd00::1", 7000}));
+  EXPECT_EQ(parsed("node1:7000"), (Endpoint{"node1", 7000}));
+  EXPECT_EQ(parsed("node1"), (Endpoint{"node1", kDefaultPort}));
+  EXPECT_EQ(parsed("[fd00::1]:7000"), (Endpoint{"fd00::1", 7000}));
   for (const char* wrong :
        {"", ":7000", "node1:", "node1:0", "node1:70000", "node1:x", "[fd00::1"}) {
-    EXPECT_NE(refusal([&] { meeting(wrong); }).find("--master"), std::string::npos) << wrong;
+    EXPECT_NE(refusal([&] { parsed(wrong); }).find("--master"), std::string::npos) << wrong;
   }
 }
 

@@ -38,7 +38,7 @@ void check_size(const GroupOptions& options, const std::optional<Place>& place) 
   }
   if (options.workers && place && *options.workers != place->size) {
     throw ConfigError(
-        fmt::format("--workers {}, but {} says {}; leave --workers out, the launcher decides how "
+        fmt::format("--workers {}: {} says {}; leave --workers out, the launcher decides how "
                     "many there are",
                     *options.workers, place->source, place->size));
   }
@@ -69,8 +69,8 @@ void check_processes_fit(int workers) {
                   workers, base::gibibytes(needed), base::gibibytes(*room)));
 }
 
-void plan_in_process(Group& group, const GroupOptions& options, const std::optional<Place>& place,
-                     const Environment& env) {
+void set_up_in_process(Group& group, const GroupOptions& options, const std::optional<Place>& place,
+                       const Environment& env) {
   if (really_launched(place, env)) {
     throw ConfigError(fmt::format(
         "--transport {}: it runs all workers in one process, but {} started {}; start it once "
@@ -81,8 +81,8 @@ void plan_in_process(Group& group, const GroupOptions& options, const std::optio
   group.join.size = group.workers_to_fit = local_workers(options, group.transport);
 }
 
-void plan_mpi(const GroupOptions& options, const std::optional<Place>& place,
-              const Environment& env) {
+void check_mpi_launcher(const GroupOptions& options, const std::optional<Place>& place,
+                        const Environment& env) {
   if (place && under_mpi_launcher(env)) return;
   throw ConfigError(fmt::format(
       "--transport mpi: mpirun or srun must start its workers; for example `mpirun -n {} thinwire "
@@ -97,11 +97,11 @@ int inherited_socket(const Environment& env) {
   return base::parse_number<int>(*text).value_or(-1);
 }
 
-void plan_processes(Group& group, const GroupOptions& options, const std::optional<Place>& place,
-                    const Environment& env) {
+void set_up_processes(Group& group, const GroupOptions& options, const std::optional<Place>& place,
+                      const Environment& env) {
   group.join.interface = find_interface(options.place, env);
   group.join.token = find_token(options.token_file, env);
-  if (group.transport == "mpi") plan_mpi(options, place, env);
+  if (group.transport == "mpi") check_mpi_launcher(options, place, env);
   if (!place) {
     if (options.place.master) {
       throw ConfigError(
@@ -132,7 +132,7 @@ LogSink log_to(Io& io) {
 
 }  // namespace
 
-Group plan_group(const GroupOptions& options, const Environment& env) {
+Group choose_group(const GroupOptions& options, const Environment& env) {
   const std::optional<Place> place = discover(options.place, env);
   Group group;
   group.transport = choose_transport(options, place);
@@ -143,10 +143,10 @@ Group plan_group(const GroupOptions& options, const Environment& env) {
   group.join.fault = options.fault;
   if (backend.in_process) {
     check_size(options, really_launched(place, env) ? place : std::nullopt);
-    plan_in_process(group, options, place, env);
+    set_up_in_process(group, options, place, env);
   } else {
     check_size(options, place);
-    plan_processes(group, options, place, env);
+    set_up_processes(group, options, place, env);
   }
   if (!options.fault.empty()) transport::check_fault(options.fault, group.join.size);
   return group;

@@ -42,7 +42,7 @@ struct Group {
 
 // Decides how the group starts; reads the token file and the size of the free memory. Throws
 // ConfigError if the options, the build and the environment do not fit together.
-Group plan_group(const GroupOptions& options, const Environment& env);
+Group choose_group(const GroupOptions& options, const Environment& env);
 
 // Runs the worker on every rank that lives in this process, or starts processes of this program
 // with these arguments, which will do so. Returns the exit code; throws what a worker in this

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -223,14 +222,13 @@ TEST_F(Launch, WhoNeverNoticedADeathIsNamedWithIt) {
 }
 
 TEST_F(Launch, CtrlCStopsEveryWorker) {
-  // A worker interrupts its launcher once all are there; one of them ignores SIGTERM.
-  const auto start = std::chrono::steady_clock::now();
+  // A worker interrupts its launcher once all are there; one of them ignores SIGTERM. If they are
+  // not stopped, they sleep for longer than this test may take.
   ASSERT_EQ(run("if [ $RANK = 1 ]; then trap '' TERM; fi\n"
                 "echo $$ > pid$RANK; until [ -s pid0 ] && [ -s pid1 ] && [ -s pid2 ]; do :; done\n"
-                "if [ $RANK = 2 ]; then kill -INT $PPID; fi; exec sleep 100",
+                "if [ $RANK = 2 ]; then kill -INT $PPID; fi; exec sleep 3600",
                 3),
             kInterrupted);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(50));
   for (const char* name : {"pid0", "pid1", "pid2"}) {
     EXPECT_NE(kill(std::stoi(file(name)), 0), 0) << name;
   }

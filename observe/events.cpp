@@ -46,21 +46,19 @@ EventWriter::EventWriter(const std::filesystem::path& file, Open how)
       descriptor_(open(
           file.c_str(),
           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (how == Open::fresh ? O_TRUNC : 0), 0666)) {
-  if (descriptor_ < 0) {
+  if (!descriptor_) {
     throw ConfigError(
         fmt::format("event file {}: it cannot be written ({})", file.string(), reason()));
   }
 }
 
-EventWriter::~EventWriter() { close(descriptor_); }
-
 // Removes the beginning of a line, `written` bytes, that no room was left for, so that the next
 // event of any rank starts a line of its own.
 void EventWriter::remove_partial_line(ssize_t written) const {
-  const off_t end = lseek(descriptor_, 0, SEEK_CUR);
+  const off_t end = lseek(descriptor_.get(), 0, SEEK_CUR);
   struct stat status {};
-  const bool last = fstat(descriptor_, &status) == 0 && status.st_size == end;
-  if (written > 0 && last && ftruncate(descriptor_, end - written) != 0) return;
+  const bool last = fstat(descriptor_.get(), &status) == 0 && status.st_size == end;
+  if (written > 0 && last && ftruncate(descriptor_.get(), end - written) != 0) return;
 }
 
 void EventWriter::write(std::string_view name, const Json& fields) {
@@ -70,7 +68,7 @@ void EventWriter::write(std::string_view name, const Json& fields) {
   const std::string line = event.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   ssize_t written = 0;
   do {
-    written = ::write(descriptor_, line.data(), line.size());
+    written = ::write(descriptor_.get(), line.data(), line.size());
   } while (written < 0 && errno == EINTR);
   if (written == static_cast<ssize_t>(line.size())) return;
   if (written >= 0) {

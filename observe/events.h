@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "thinwire/error.h"
 
 namespace thinwire::observe {
@@ -30,21 +31,18 @@ class EventWriter {
   // fresh: what the file held before is removed.
   enum class Open { fresh, append };
 
-  // ConfigError if the file cannot be written.
+  // Throws ConfigError if the file cannot be written.
   EventWriter(const std::filesystem::path& file, Open how);
-  ~EventWriter();
-  EventWriter(const EventWriter&) = delete;
-  EventWriter& operator=(const EventWriter&) = delete;
 
   // Adds {"event": name, "at": seconds since 1970} and the fields. The line is in the file when
-  // this returns. Error if it cannot be written, for example because the disk is full.
+  // this returns. Throws Error if it cannot be written, for example because the disk is full.
   void write(std::string_view name, const Json& fields);
 
  private:
   void remove_partial_line(ssize_t written) const;
 
   std::filesystem::path file_;
-  int descriptor_ = -1;
+  base::UniqueFd descriptor_;
 };
 
 // Reads a stream while it is being written.

@@ -16,8 +16,8 @@ class RunLog {
   bool open(std::filesystem::path file, bool resumed);
   bool is_open() const { return stream_.is_open(); }
 
-  // Appends one line, which is on disk when this returns, so that a run that is killed has its last
-  // steps. Throws Error if it cannot be written.
+  // Appends one line, which is in the file when this returns, so that a run that is killed has its
+  // last steps. Throws Error if it cannot be written.
   void write(const Json& line);
 
   // Removes the lines of this step and later ones: a run that was killed has logged steps after its

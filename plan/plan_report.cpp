@@ -70,7 +70,8 @@ std::string table_text(const PlanSetting& setting, const std::vector<Prediction>
     out += fmt::format("{:<{}}", strategy, width);
     for (const int workers : setting.workers) {
       const Prediction* const cell = find(of_size(predictions, workers), strategy);
-      out += fmt::format(" {:>10}", cell != nullptr ? quantity.text(*cell) : "-");
+      const std::string text = cell != nullptr ? quantity.text(*cell) : "";
+      out += fmt::format(" {:>10}", text.empty() ? "-" : text);
     }
     out += '\n';
   }
@@ -83,7 +84,8 @@ std::string heading_text(const PlanSetting& setting, const Emphasis& bold) {
       bold(fmt::format("{}{} parameters, {} of computing per step, network {}",
                        setting.model.empty() ? "" : setting.model + ": ", workload.layout.numel,
                        base::readable_time(workload.step_time), workload.network.str()));
-  out += '\n';
+  out += fmt::format("\nautomatic densities and ranks are those of a run of {} steps\n",
+                     workload.steps);
   if (setting.measured_batch == 0) return out;
   return out + fmt::format("computing: measured on one core of this machine, batch {}{}\n",
                            setting.measured_batch,
@@ -168,6 +170,15 @@ std::string dense_advice(const std::vector<int>& as_good, const std::vector<int>
                      kBaseline, beaten ? " as anything that keeps all models equal" : ": use it");
 }
 
+// Returns the density that a strategy sends or the rank that it has; empty if it has neither.
+std::string selection_text(const Prediction& prediction) {
+  if (const Metric* const density = find_metric(prediction.metrics, "density")) {
+    return fmt::format("{:.2g}", density->value());
+  }
+  const Metric* const rank = find_metric(prediction.metrics, "rank");
+  return rank != nullptr ? fmt::format("rank {:.0f}", rank->value()) : "";
+}
+
 // Returns the tables, one per quantity.
 std::string tables_text(const PlanSetting& setting, const std::vector<Prediction>& predictions,
                         const Emphasis& bold) {
@@ -182,6 +193,11 @@ std::string tables_text(const PlanSetting& setting, const std::vector<Prediction
   std::string out;
   for (const Quantity& quantity : quantities) {
     out += table_text(setting, predictions, quantity, bold);
+  }
+  if (std::ranges::any_of(predictions,
+                          [](const Prediction& each) { return !selection_text(each).empty(); })) {
+    out += table_text(setting, predictions, {"density, or the rank of matrices", selection_text},
+                      bold);
   }
   if (std::ranges::none_of(predictions, is_scaled)) return out;
   const auto scale = [](const Prediction& each) {
@@ -252,6 +268,7 @@ std::string plan_json(const PlanSetting& setting, const Prediction& prediction) 
       {"numel", setting.workload.layout.numel},
       {"step_time", setting.workload.step_time.count()},
       {"network", setting.workload.network.str()},
+      {"steps", setting.workload.steps},
       {"scaled", is_scaled(prediction)},
       {"scale", prediction.scale},
   };

@@ -72,7 +72,8 @@ void check_memory(std::size_t numel, int workers, SyncMode sync_mode) {
   const std::optional<std::uint64_t> room = base::available_memory();
   if (!room || static_cast<double>(need) <= kShareOfMemory * static_cast<double>(*room)) return;
   throw ConfigError(
-      fmt::format("{} simulated workers of {} floats need about {}, but only {} are available",
+      fmt::format("simulation: not enough memory ({} workers of {} floats need about {}, {} are "
+                  "available); simulate fewer workers",
                   workers, numel, base::gibibytes(need), base::gibibytes(*room)));
 }
 
@@ -141,6 +142,7 @@ SimulationSpec Planner::simulation_spec(const Prediction& of, Layout part) const
   SimulationSpec spec{of.strategy, of.workers, std::move(part), workload_.network,
                       workload_.step_time};
   spec.scale = static_cast<double>(workload_.layout.numel) / static_cast<double>(spec.layout.numel);
+  spec.steps = workload_.steps;
   return spec;
 }
 
@@ -209,8 +211,9 @@ void Planner::simulate_synchronous(const StrategyProfile& profile, Prediction& o
 void Planner::simulate_periodic(Prediction& out) const {
   if (out.sync_mode == SyncMode::asynchronous && out.workers > kMostAsynchronousWorkers) {
     throw ConfigError(
-        fmt::format("asynchronous workers are simulated over many steps, at most {} of them",
-                    kMostAsynchronousWorkers));
+        fmt::format("simulation: too many asynchronous workers ({}; at most {}, because they are "
+                    "simulated over many steps)",
+                    out.workers, kMostAsynchronousWorkers));
   }
   const Seconds computing = workload_.step_time + out.codec;
   const bool few_bits = sends_few_bits(out.strategy);
@@ -264,6 +267,12 @@ void Planner::conclude(const SimulationSpec& spec, const SimulationResult& resul
   // Strategies report bytes as represented by the part; their computing was that of the part alone.
   for (Metric& metric : out.metrics) {
     if (metric.is_computing) metric.amount *= spec.scale;
+  }
+  // What was simulated covers little; the whole run covers as much more as it has more steps.
+  std::erase_if(out.metrics, [](const Metric& each) { return each.name == "coverage_predicted"; });
+  for (Metric& metric : out.metrics) {
+    if (metric.name != "coverage") continue;
+    metric.amount *= static_cast<double>(spec.steps) / (spec.warmup + spec.counted);
   }
   out.blocks_per_worker = result.cost.blocks / spec.workers;
 }

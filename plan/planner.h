@@ -14,12 +14,14 @@
 namespace thinwire::plan {
 
 inline constexpr int kMostPlannedWorkers = 1024;
+inline constexpr std::uint64_t kUsualSteps = 10'000;
 
 struct Workload {
   Layout layout;
   Seconds step_time{0};  // for one worker to compute a step
   Network network;
-  bool full = false;  // simulate every parameter, however long it takes
+  std::uint64_t steps = kUsualSteps;  // of the run, for which automatic keys choose their values
+  bool full = false;                  // simulate every parameter, however long it takes
 };
 
 // Returns square matrices for a model of which only the number of parameters is known.

@@ -12,8 +12,19 @@
 namespace thinwire::plan {
 namespace {
 
-// A step far into a run, where every warm-up is over.
-constexpr std::uint64_t kFirstStep = 1'000'000;
+// Returns a step far into a run, where every warm-up is over. It is half way between two steps at
+// which a strategy adapts to what it measured, which happens every tenth of the run.
+std::uint64_t first_step(const SimulationSpec& spec) {
+  constexpr std::uint64_t kFar = 1'000'000;
+  return spec.steps == 0 ? kFar : (kFar / spec.steps + 1) * spec.steps + spec.steps / 20;
+}
+
+// Strategies that exchange models know the length of their run only for a warm-up, which would be
+// longer than what is simulated. A run of one step has none.
+std::uint64_t known_steps(const SimulationSpec& spec, SyncMode sync_mode) {
+  return sync_mode == SyncMode::synchronous ? spec.steps : 1;
+}
+
 constexpr float kLearningRate = 0.01f;
 // The four numbers by which asynchronous workers notify each other of their progress.
 constexpr double kProgressBytes = 32;
@@ -29,8 +40,8 @@ constexpr Correlation kOfWorkers{0.6f, 0.8f}, kOfSteps{0.3f, 0.954f};
 
 class TrainingGradients {
  public:
-  TrainingGradients(std::size_t numel, Correlation likeness)
-      : numel_(numel), likeness_(likeness), pool_(2 * numel) {
+  TrainingGradients(std::size_t numel, Correlation correlation)
+      : numel_(numel), correlation_(correlation), pool_(2 * numel) {
     fill_gradient(std::span(pool_).first(numel), 1, 0, 0);
     std::copy_n(pool_.begin(), numel, pool_.begin() + static_cast<std::ptrdiff_t>(numel));
   }
@@ -40,7 +51,7 @@ class TrainingGradients {
     const float* const shared = pool_.data() + numel_ / 2;
     const float* const special = pool_.data() + draw[0] % numel_;
     for (std::size_t i = 0; i < numel_; ++i) {
-      out[i] = likeness_.shared * shared[i] + likeness_.special * special[i];
+      out[i] = correlation_.shared * shared[i] + correlation_.special * special[i];
     }
   }
 
@@ -48,7 +59,7 @@ class TrainingGradients {
 
  private:
   std::size_t numel_;
-  Correlation likeness_;
+  Correlation correlation_;
   std::vector<float> pool_;  // twice the same, so that a window may begin anywhere
 };
 
@@ -81,7 +92,7 @@ class SimulatedWorker {
   // Returns a mark before the first step and one after each. Warnings are taken of the begin only:
   // those of later steps would be about synthetic gradients.
   std::vector<Mark> perform() {
-    session_.begin(view(), kFirstStep);
+    session_.begin(view(), first_step(plan_));
     begun_ = true;
     std::vector<Mark> marks = {mark()};
     for (int step = 0; step < plan_.warmup + plan_.counted; ++step) {
@@ -100,6 +111,7 @@ class SimulatedWorker {
   SessionOptions session_options() {
     SessionOptions options;
     options.strategy = plan_.strategy;
+    options.run.steps = known_steps(plan_, sync_mode_of(*make_strategy(plan_.strategy)));
     options.run.measure_codec = true;
     options.log = [this](LogLevel level, std::string_view text) {
       if (!begun_) log_(level, text);

@@ -21,6 +21,7 @@ struct SimulationSpec {
   // time in them, so that their time depends on this spec alone.
   int warmup = 1;
   int counted = 0;
+  std::uint64_t steps = 0;  // of the run to which these steps belong; 0: not known
 };
 
 struct SimulationResult {

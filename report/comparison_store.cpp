@@ -150,7 +150,7 @@ void ComparisonStore::write(std::string_view name, std::string_view text) const 
   if (out) fs::rename(unfinished, file, error);
   if (out && !error) return;
   if (!error) error.assign(errno, std::generic_category());
-  throw Error(fmt::format("cannot write {}: {}", file.string(), error.message()));
+  throw Error(fmt::format("{}: it cannot be written ({})", file.string(), error.message()));
 }
 
 }  // namespace thinwire::report

@@ -13,8 +13,8 @@ namespace thinwire::report {
 
 class ComparisonStore {
  public:
-  // Opens the comparison in `directory`, or begins one where nothing is. ConfigError if it holds
-  // something else, or a comparison with another setting: which one is said.
+  // Opens the comparison in `directory`, or begins one where nothing is. Throws ConfigError if it
+  // holds something else, or a comparison with another setting: which one is said.
   ComparisonStore(std::filesystem::path directory, const Setting& setting);
 
   // Returns a name that depends on the setting, so that the same setting finds its comparison

@@ -10,11 +10,11 @@
 
 #include "report/comparison_store.h"
 #include "report/recommendation.h"
-#include "report/sample_comparison.h"
 #include "report/table.h"
 #include "testing/expect.h"
 #include "testing/scratch_directory.h"
 #include "testing/split_words.h"
+#include "tests/sample_comparison.h"
 #include "thinwire/error.h"
 
 namespace thinwire::report {

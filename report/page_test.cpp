@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/page_data.h"
-#include "report/sample_comparison.h"
 #include "testing/expect.h"
+#include "tests/sample_comparison.h"
 
 namespace thinwire::report {
 namespace {

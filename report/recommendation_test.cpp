@@ -255,8 +255,8 @@ RC_GTEST_PROP(Recommendation, NeverSaysSoonerIfItIsNot, ()) {
     RC_ASSERT(reach(winner) - winner.seconds / 10 < reach(runs[0]));
   }
   for (std::size_t i = 1; i < runs.size(); ++i) {
-    const bool praised = recommendation.sentences[i].find(" sooner") != std::string::npos;
-    RC_ASSERT(!praised || *recommendation.standings[i].sooner > 1 + kSameTime);
+    const bool is_sooner = recommendation.sentences[i].find(" sooner") != std::string::npos;
+    RC_ASSERT(!is_sooner || *recommendation.standings[i].sooner > 1 + kSameTime);
   }
 }
 

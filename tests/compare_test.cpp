@@ -77,7 +77,7 @@ TEST_F(CompareCommand, GoesOnWhereItWasInterrupted) {
   EXPECT_TRUE(test::has(contents(directory_ / "compare.csv"), "\ntopk:density=0.1,"));
 }
 
-TEST_F(CompareCommand, PrintsATableWithAVerdict) {
+TEST_F(CompareCommand, PrintsATableWithARecommendation) {
   test::ChildProcess run(compare({"--steps", "30", "--transport", "threads"}, "localsgd:period=4"));
   ASSERT_TRUE(run.wait(kPatience)) << run.describe();
   EXPECT_EQ(run.exit_code(), 0) << run.describe();
@@ -118,7 +118,7 @@ TEST_F(CompareCommand, ARunThatFailsDoesNotEndTheOthers) {
 TEST_F(CompareCommand, ReplicasThatDifferAreNoResult) {
   const test::Words steps = {"--steps", "30", "--transport", "threads", "--eval-every", "30"};
   {
-    // What rank 1 tells rank 0 about the sum, which both have by then.
+    // Damages the message in which rank 1 sends rank 0 a part of the sum, which both have by then.
     test::ChildProcess run(
         compare(steps + test::Words{"--fault", "corrupt:rank=1,at=27"}, "dense"));
     ASSERT_TRUE(run.wait(kPatience)) << run.describe();

@@ -26,7 +26,7 @@ TEST(Example, TrainsOnThreads) {
 }
 
 TEST(Example, TrainsAsProcessesOfWhichTheFirstReports) {
-  if (!test::has_engine("gloo")) GTEST_SKIP() << "gloo is not in this build";
+  if (!test::has_backend("gloo")) GTEST_SKIP() << "gloo is not in this build";
   const test::ReservedPort port;
   std::vector<std::unique_ptr<test::ChildProcess>> ranks;
   for (const char* rank : {"0", "1", "2"}) {

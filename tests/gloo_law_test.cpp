@@ -113,7 +113,7 @@ TEST_P(GlooDeath, OfAServerOrAWorkerNextToItEndsTheRun) {
 
 INSTANTIATE_TEST_SUITE_P(Each, GlooDeath, testing::Range(0, 4));
 
-// How often a rank sends or receives in one step of an exchange; the same on every engine.
+// How often a rank sends or receives in one step of an exchange; the same on every transport.
 std::uint64_t operations_per_step(std::string_view strategy, int rank) {
   std::uint64_t operations = 0;
   JoinOptions options;

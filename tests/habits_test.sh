@@ -15,7 +15,7 @@ breach() {  # breach RULE, with the offending lines on stdin
 }
 
 sources() { find "$@" -name '*.cpp' -o -name '*.h' -o -name '*.inc' 2>/dev/null | sort; }
-mapfile -t all < <(sources include src launch observe plan report cli trainer tests bench fuzz examples)
+mapfile -t all < <(sources include src c_api launch observe plan report cli trainer tests bench fuzz examples)
 
 # Every line of code as file:line:text, without comments.
 lines=$(mktemp)
@@ -44,16 +44,24 @@ search "$library" '\b(printf|fprintf|vprintf|puts|fputs|putchar|perror) *\(|std:
 # also lets a random time pass before a fault.
 search "$test_file" '\bsleep_for|\bsleep_until *\(|\busleep *\(' | grep -vE '^(src/testing/child_process|tests/faults/trial)\.cpp:' |
   breach "tests wait on conditions, not on time"
-# SimGrid has flags of its own.
-search "$library" '"[^"]*--[a-z]' | grep -vE "^($test_file|src/testing/|src/transport/sim/sim_platform\.cpp:)" |
+# SimGrid has flags of its own. launch and report are about the command line (ARCHITECTURE.md).
+search '(src|include|c_api|observe|plan|trainer)/' '"[^"]*--[a-z]' |
+  grep -vE "^($test_file|src/testing/|src/transport/sim/sim_platform\.cpp:)" |
   breach "the library names no flag of the command line"
 grep -nHE '\b(TODO|FIXME|XXX|HACK)\b' "${all[@]}" | breach "no notes to self"
 search '' '\b(class|struct|enum|using|concept) +(class +)?[A-Za-z_]*(Manager|Helper|Util)' |
   breach "names say what a thing is"
 search "$library" '\busing namespace\b' | grep -vE "^($test_file)" |
   breach "no using namespace in the library"
-sources include src launch observe plan report cli trainer tests | grep '\.h$' | xargs grep -L '^#pragma once' |
+sources include src c_api launch observe plan report cli trainer tests bench fuzz examples | grep '\.h$' | grep -v 'thinwire_c\.h$' | xargs grep -L '^#pragma once' |
   breach "headers have #pragma once"
+
+# --- Documents: prose is wrapped at 100 characters; tables and code are not.
+printf '%s\n' *.md {docs,examples}/**/*.md | xargs awk '
+  FNR == 1 { code = 0 }
+  /^ *```/ { code = !code }
+  !code && !/^\|/ { print FILENAME ":" FNR ":" $0 }' | LC_ALL=C.UTF-8 grep -E '^[^:]+:[0-9]+:.{101}' |
+  breach "prose has at most 100 characters in a line"
 
 # --- Lists: a word is its file.
 for list in src/*/list.inc fuzz/list.inc; do

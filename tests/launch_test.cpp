@@ -271,7 +271,7 @@ TEST_F(LaunchMpi, WorkersMustAgreeWithMpirun) {
   test::ChildProcess job(mpirun(2, bench({"--workers", "3"})));
   ASSERT_TRUE(job.wait(kPatience)) << job.describe();
   EXPECT_EQ(job.exit_code(), 2) << job.describe();
-  EXPECT_TRUE(test::has(job.err(), "--workers 3, but Open MPI says 2"));
+  EXPECT_TRUE(test::has(job.err(), "--workers 3: Open MPI says 2"));
 }
 
 }  // namespace

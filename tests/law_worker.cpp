@@ -1,10 +1,10 @@
 // One rank that checks one law:
-//   law_worker ENGINE LAW [--rank R] [--size P] [--master HOST:PORT] [--timeout S]
+//   law_worker TRANSPORT LAW [--rank R] [--size P] [--master HOST:PORT] [--timeout S]
 //              [--network BW,LAT] [--fault SPEC] [--repeat N]
 // Exits 0 if the law holds; prints the error, and its fields as JSON after kFieldsPrefix, and exits
 // 1 if it does not; exits 2 on bad usage.
 // --repeat joins and checks N times in this process, even if one time fails.
-// The size is the law's own unless told; on `mpi` the rank is the one that mpirun gave.
+// The size is the law's own unless --size is given; on `mpi` the rank is the one that mpirun gave.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,13 +49,13 @@ int launched_rank() {
   return 0;
 }
 
-transport::BackendOptions join_options(std::string_view engine, const laws::Law& law,
+transport::BackendOptions join_options(std::string_view transport, const laws::Law& law,
                                        const Flags& flags) {
   transport::BackendOptions options;
   options.size = law.ranks;
   options.join_timeout = Seconds(60);  // for a busy machine
   options.timeout = Seconds(60);
-  if (engine == "mpi") options.rank = launched_rank();
+  if (transport == "mpi") options.rank = launched_rank();
   for (const auto& [name, value] : flags) {
     if (name == "--rank") options.rank = integer(name, value);
     if (name == "--size") options.size = integer(name, value);
@@ -72,7 +72,7 @@ transport::BackendOptions join_options(std::string_view engine, const laws::Law&
   return options;
 }
 
-// Runs it and tells whether it went well.
+// Runs the action and returns whether it succeeded; prints the error if it failed.
 template <class Action>
 bool report(Action action) {
   try {
@@ -90,7 +90,7 @@ bool report(Action action) {
 
 int run(std::span<char*> words) {
   if (words.size() < 3) {
-    std::fprintf(stderr, "usage: law_worker ENGINE LAW [--rank R] [--size P] ...\n");
+    std::fprintf(stderr, "usage: law_worker TRANSPORT LAW [--rank R] [--size P] ...\n");
     return 2;
   }
   bool holds = true;

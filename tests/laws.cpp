@@ -203,7 +203,7 @@ void lanes(Transport& wire) {
   require(wire.traffic().messages_sent == 100, "wrong number of messages");
 }
 
-// One thread of each rank sends on a lane while another receives on it, from whoever comes.
+// One thread of each rank sends on a lane while another receives on it, from any rank.
 void handles(Transport& wire) {
   constexpr std::size_t kEach = 20;
   const auto others = static_cast<std::size_t>(wire.size() - 1);
@@ -341,7 +341,7 @@ void stop_at_the_end(Transport& wire) {
   if (wire.rank() + 1 == wire.size()) std::raise(SIGSTOP);
 }
 
-// The last rank stops for good while both gossip, so that letters cease to come.
+// The last rank stops for good while both gossip, so that no more messages come.
 void stop_in_gossip(Transport& wire) {
   test::ToyTraining training(wire, "gossip:kappa=0");
   training.run(20);
@@ -405,11 +405,11 @@ const Law& chatter() { return kChatter; }
 std::span<const Law> exchanges() { return kExchanges; }
 
 const Law& find(std::string_view name) {
-  for (const Law* scene : {&kChatter, &kStopAtTheEnd, &kStopInGossip}) {
-    if (name == scene->name) return *scene;
+  for (const Law* scenario : {&kChatter, &kStopAtTheEnd, &kStopInGossip}) {
+    if (name == scenario->name) return *scenario;
   }
-  const auto scene = std::ranges::find(kExchanges, name, &Law::name);
-  if (scene != std::end(kExchanges)) return *scene;
+  const auto exchange = std::ranges::find(kExchanges, name, &Law::name);
+  if (exchange != std::end(kExchanges)) return *exchange;
   const auto found = std::ranges::find(kLaws, name, &Law::name);
   if (found == std::end(kLaws)) throw ConfigError(fmt::format("no law '{}'", name));
   return *found;

@@ -2,6 +2,7 @@
 # A folder's target sees the headers of the folders it may use, and no others (cmake/Folders.cmake).
 #   layers_test.sh COMPILER DIRECTORY
 # DIRECTORY has a file for each target, TARGET.includes, with its include directories, one per line.
+# The table below has what each target sees; a few compilations show that this is what counts.
 set -euo pipefail
 
 compiler=$1 directory=$2
@@ -37,6 +38,72 @@ forbids() {  # forbids TARGET HEADER
   fi
 }
 
+# --- What every target sees, in addition to its own folder. Words in capitals stand for several.
+declare -A groups=(
+  [TRANSPORT]="api_core api_transport base transport"
+  [STRATEGY]="api_core api_transport api_collective api_strategy base kernel message transport collective"
+  [API]="api_core api_transport api_collective api_strategy"
+)
+declare -A sees=(
+  [base]="api_core"
+  [kernel]="api_core base src/kernel"
+  [message]="api_core base kernel"
+  [rendezvous]="api_core api_transport base"
+  [transport]="api_core api_transport base"
+  [threads]="TRANSPORT"
+  [wrappers]="TRANSPORT"
+  [gloo]="TRANSPORT rendezvous"
+  [mpi]="TRANSPORT rendezvous"
+  [sim]="TRANSPORT rendezvous"
+  [collective]="TRANSPORT api_collective kernel message"
+  [strategy_common]="STRATEGY"
+  [strategy_dense]="STRATEGY strategy_common"
+  [strategy_sparse]="STRATEGY strategy_common"
+  [strategy_quantized]="STRATEGY strategy_common"
+  [strategy_lowrank]="STRATEGY strategy_common"
+  [strategy_averaging]="STRATEGY strategy_common"
+  [strategy_gossip]="STRATEGY strategy_common"
+  [strategy_server]="STRATEGY strategy_common strategy_sparse"
+  [strategy]="STRATEGY strategy_common"
+  [session]="STRATEGY strategy_common"
+  [observe]="api_core base"
+  [launch]="API base transport"
+  [plan]="API base transport"
+  [measure]="API base transport kernel plan"
+  [data]="api_core base"
+  [models]="api_core base data"
+  [trainer]="API base data models"
+  [report]="API base transport data launch observe report/page_files"
+  [cli]="API base transport kernel data launch measure models observe plan report trainer include"
+  [c_api]="API api_c base rendezvous observe"
+)
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+for file in "$directory"/thinwire_*.includes; do
+  target=$(basename "$file" .includes)
+  target=${target#thinwire_}
+  if [ -z "${sees[$target]:-}" ]; then
+    echo "thinwire_$target is not in the table of layers_test.sh"
+    failed=1
+    continue
+  fi
+  allowed=" $target ${sees[$target]} "
+  for word in "${!groups[@]}"; do allowed=${allowed/ $word / ${groups[$word]} }; done
+  while read -r path; do
+    case $path in
+      */rooms/thinwire_*) folder=${path##*/rooms/thinwire_} ;;
+      */report/page_files) folder=report/page_files ;;
+      "$root"/*) folder=${path#"$root"/} ;;
+      *) continue ;;  # a library of the system
+    esac
+    if [[ $allowed != *" $folder "* ]]; then
+      echo "thinwire_$target sees $folder, which is of a layer that it must not know"
+      failed=1
+    fi
+  done <"$file"
+done
+
+# --- What compiles.
 allows thinwire_kernel base/bytes.h
 allows thinwire_kernel thinwire/types.h
 forbids thinwire_kernel transport/backends.h

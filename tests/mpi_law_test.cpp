@@ -110,7 +110,7 @@ TEST(MpiJob, OfARankThatStopsAtTheEndEndsByTheDeadlineOfTheOthers) {
   expect_failure(job, "while waiting for its farewell: no sign of it for 1.0 s");
 }
 
-// The task that waits for letters has no deadline of its own.
+// The task that waits for messages has no deadline of its own.
 TEST(MpiJob, OfARankThatStopsInGossipEndsByTheDeadlineOfTheOther) {
   test::ChildProcess job(mpirun(2, {}, {"stop_in_gossip", "--timeout", "1"}));
   expect_failure(job, "law_worker: rank 0 (");

@@ -50,7 +50,7 @@ SparseState read_sparse_state(Bytes checkpoint) {
   return state;
 }
 
-SurvivorRank::SurvivorRank(Transport& wire, const std::string& spec)
+SurvivorRank::SurvivorRank(Transport& wire, const std::string& spec, std::uint64_t steps)
     : wire_(wire),
       spec_(spec),
       layout_{{{"weights", 0, {kRows, kColumns}}, {"bias", kRows * kColumns, {kBias}}},
@@ -58,7 +58,7 @@ SurvivorRank::SurvivorRank(Transport& wire, const std::string& spec)
       params_(layout_.numel, 0.5f),
       grads_(layout_.numel),
       // Products with powers of two are exact, so that it does not matter how they are computed.
-      run_{.sgd = {0.5f, 0.125f, false}},
+      run_{.steps = steps, .sgd = {0.5f, 0.125f, false}},
       driver_(wire, spec, layout_, run_) {
   driver_.begin(params_);
 }
@@ -81,7 +81,8 @@ std::string SurvivorRank::lost() const {
   }
   const SparseState found = read_sparse_state(now), expected = accumulated();
   if (found == expected) return "";
-  if (found.of_exchange != expected.of_exchange) return spec_ + ": what a server withholds changed";
+  if (found.of_exchange != expected.of_exchange)
+    return spec_ + ": the state of density, guard or exchange changed";
   return fmt::format(
       "{}: {} {} {}", spec_, difference("residual", found.residual, expected.residual),
       difference("velocity", found.velocity, expected.velocity),

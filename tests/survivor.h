@@ -13,7 +13,7 @@ namespace thinwire {
 // What a sparse strategy keeps between steps, read from its checkpoint.
 struct SparseState {
   std::vector<float> residual, velocity, small_velocity;
-  Payload of_exchange;  // what the exchange keeps: of ps, memory and the server's residual
+  Payload of_exchange;  // the rest: density, coverage, guard; of ps, memory and server's residual
   bool operator==(const SparseState&) const = default;
 };
 SparseState read_sparse_state(Bytes checkpoint);
@@ -22,7 +22,8 @@ SparseState read_sparse_state(Bytes checkpoint);
 // their bits, and magnitudes over many powers of two.
 class SurvivorRank {
  public:
-  SurvivorRank(Transport& wire, const std::string& spec);
+  // `steps` is the length of the run; 0: not known.
+  SurvivorRank(Transport& wire, const std::string& spec, std::uint64_t steps = 0);
   SurvivorRank(const SurvivorRank&) = delete;
   SurvivorRank& operator=(const SurvivorRank&) = delete;
 

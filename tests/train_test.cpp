@@ -137,6 +137,23 @@ TEST_F(TrainCommand, TellsItsCourseAsEvents) {
   }
 }
 
+TEST_F(TrainCommand, TellsWhatTheStrategyDecides) {
+  const std::string file = out("events.jsonl");
+  for (const char* transport : {"gloo", "threads"}) {
+    test::ChildProcess run(train({"--workers", "2", "--steps", "3", "--strategy", "topk", "--out",
+                                  out(transport), "--transport", transport, "--events", file}));
+    ASSERT_TRUE(run.wait(kPatience)) << run.describe();
+    EXPECT_EQ(run.exit_code(), 0) << run.describe();
+    std::vector<std::string> notes;
+    for (const auto& event : events_in(contents(file))) {
+      if (event["event"] == "note") notes.push_back(event["text"].get<std::string>());
+    }
+    ASSERT_EQ(notes.size(), 1u) << transport;
+    EXPECT_TRUE(test::has(notes[0], "density=auto: 1 of"));
+    EXPECT_TRUE(test::has(run.err(), notes[0]));
+  }
+}
+
 TEST_F(TrainCommand, EveryRankAddsItsErrorToTheEvents) {
   fs::create_directories(directory_);
   const std::string file = out("events.jsonl");
@@ -289,9 +306,9 @@ TEST_F(TrainCommand, AFinishedRunHasNothingToResume) {
   EXPECT_EQ(again.exit_code(), 0);
   EXPECT_TRUE(test::has(again.err(), "nothing is left to train"));
   EXPECT_EQ(nlohmann::json::parse(again.out())["loss"], first["loss"]);
-  test::ChildProcess anew(train(flags));
-  ASSERT_TRUE(anew.wait(kPatience)) << anew.describe();
-  EXPECT_TRUE(test::has(anew.err(), "held an earlier run"));
+  test::ChildProcess fresh(train(flags));
+  ASSERT_TRUE(fresh.wait(kPatience)) << fresh.describe();
+  EXPECT_TRUE(test::has(fresh.err(), "held an earlier run"));
 }
 
 }  // namespace

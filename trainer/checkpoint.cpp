@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/number.h"
+#include "base/unique_fd.h"
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
 
@@ -32,10 +33,8 @@ std::uint64_t step_of(std::string_view name) {
 }
 
 void sync_directory(const fs::path& directory) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);
-  close(fd);
+  const base::UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd) fsync(fd.get());
 }
 
 // Returns 0, or 1 + a rank that failed. No rank leaves before all ranks know the result, because

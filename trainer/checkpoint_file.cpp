@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/unique_fd.h"
 #include "thinwire/error.h"
 #include "trainer/checkpoint.h"
 
@@ -42,11 +43,11 @@ const char* write_and_sync(int fd, Bytes bytes) {
 // Writes and syncs the file under another name first, so that it exists completely or not at all.
 void write_atomically(const fs::path& file, const Payload& bytes) {
   const fs::path temporary = file.string() + std::string(kUnfinished);
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) fail(temporary, "open");
-  const char* failed = write_and_sync(fd, bytes);
+  base::UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) fail(temporary, "open");
+  const char* failed = write_and_sync(fd.get(), bytes);
   int error = errno;
-  close(fd);
+  fd.reset();
   if (failed == nullptr && rename(temporary.c_str(), file.c_str()) != 0) {
     failed = "rename";
     error = errno;

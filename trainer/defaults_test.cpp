@@ -25,9 +25,9 @@ struct Case {
   double learning_rate;
   const char* network;
   // How many times slower rank 1 is. With a straggler, or a network on which an exchange takes
-  // longer than a step, only strategies that need not wait are of interest.
+  // longer than a step, only strategies that exchange models are of interest.
   double slowness = 1;
-  bool asynchronous_only = false;
+  bool models_only = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& chosen) {
@@ -88,7 +88,7 @@ TEST_P(Defaults, KeepTheAccuracyOfDense) {
   fmt::print("dense {:.2f} %\n", 100 * dense);
   for (const StrategyInfo& strategy : strategies()) {
     if (strategy.name == "dense") continue;
-    if (chosen.asynchronous_only && !exchanges_models(strategy.name)) continue;
+    if (chosen.models_only && !exchanges_models(strategy.name)) continue;
     const TrainResult result = train_case(chosen, strategy.name);
     fmt::print("{} {:.2f} %, {:.1f} times fewer bytes\n", strategy.name, 100 * result.test.accuracy,
                result.dense_bytes_per_worker_step / result.bytes_per_worker_step);

@@ -35,16 +35,17 @@ inline bool has_simulator() {
                              [](const TransportBackend& backend) { return backend.name == "sim"; });
 }
 
-inline Outcome run(const TrainOptions& options, int workers, const std::string& engine = "threads",
-                   const DataPair& data = digits(), const char* network = "1gbit,0.1ms") {
+inline Outcome run(const TrainOptions& options, int workers,
+                   const std::string& transport = "threads", const DataPair& data = digits(),
+                   const char* network = "1gbit,0.1ms") {
   Outcome outcome;
   Observer watching;
   watching.step = [&](const StepReport& report) { outcome.losses.push_back(report.loss); };
   watching.met = [&](const TrainingLoss& loss) { outcome.of_workers.push_back(loss); };
   JoinOptions join;
   join.size = workers;
-  if (engine == "sim") join.network = thinwire::Network::parse(network);
-  run_workers(engine, join, [&](Transport& wire) {
+  if (transport == "sim") join.network = thinwire::Network::parse(network);
+  run_workers(transport, join, [&](Transport& wire) {
     const Observer silent;
     const TrainResult result = train(wire, options, data, wire.rank() == 0 ? watching : silent);
     if (wire.rank() == 0) outcome.result = result;

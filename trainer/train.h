@@ -44,8 +44,8 @@ struct RunLength {
 };
 std::uint64_t total_steps(const RunLength& length, std::size_t examples, std::size_t batch,
                           int workers);
-// Returns how many of the ranks train; some strategies have ranks that only serve. ConfigError if
-// the spec is not valid.
+// Returns how many of the ranks train; some strategies have ranks that only serve. Throws
+// ConfigError if the spec is not valid.
 int training_workers(const std::string& strategy, int ranks);
 
 struct Evaluation {
@@ -119,17 +119,18 @@ TrainResult train(Transport& wire, const TrainOptions& options, const DataPair& 
                   const Observer& observer);
 
 // Checks everything that can be wrong about the options without a group: names, numbers, the pair
-// of model and data. Returns the number of parameters. ConfigError.
+// of model and data. Returns the number of parameters; throws ConfigError if something is wrong.
 std::size_t check(const TrainOptions& options, const DataPair& data);
 
-// ConfigError if a rank has no checkpoint of this run, with that number of parameters, to resume
-// from. Whether all ranks have the same one is checked when they have joined.
+// Throws ConfigError if a rank has no checkpoint of this run, with that number of parameters, to
+// resume from. Whether all ranks have the same one is checked when they have joined.
 void check_resume(const TrainOptions& options, std::size_t parameters, int rank, int workers);
 
-// One line of `thinwire list models`.
+// The name of a model and one line of help about it.
 struct ModelHelp {
   std::string_view name, help;
 };
+// Returns all models, in the order of their list.
 std::vector<ModelHelp> model_list();
 
 }  // namespace thinwire::trainer

@@ -56,8 +56,8 @@ TEST(Train, TheSameSeedIsTheSameRunOnEveryTransport) {
   const TrainOptions options = options_for(16, 20);
   const Outcome threads = run(options, 3);
   EXPECT_EQ(run(options, 3).losses, threads.losses);
-  for (const TransportBackend& engine : transport_backends()) {
-    if (engine.name != "sim") continue;
+  for (const TransportBackend& backend : transport_backends()) {
+    if (backend.name != "sim") continue;
     const Outcome simulated = run(options, 3, "sim");
     EXPECT_EQ(simulated.losses, threads.losses);
     EXPECT_EQ(simulated.result.test.loss, threads.result.test.loss);
@@ -99,13 +99,13 @@ std::ptrdiff_t threads_now() {
   return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
 }
 
-std::ptrdiff_t most_threads(const std::string& engine, int workers) {
+std::ptrdiff_t most_threads(const std::string& transport, int workers) {
   std::ptrdiff_t most = 0;
   Observer watching;
   watching.step = [&](const StepReport&) { most = std::max(most, threads_now()); };
   JoinOptions join;
   join.size = workers;
-  run_workers(engine, join, [&](Transport& wire) {
+  run_workers(transport, join, [&](Transport& wire) {
     train(wire, options_for(4, 3), digits(), wire.rank() == 0 ? watching : Observer());
   });
   return most;

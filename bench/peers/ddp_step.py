@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """One rank of PyTorch's DistributedDataParallel, exchanging the gradients that `thinwire bench
-allreduce` exchanges: layers of 1024 x 1024, and what is left over as a bias.
+allreduce` exchanges: layers of 1024 x 1024, and the remaining entries as a bias.
 
 A step is forward, backward and the exchange, as DDP interleaves them; forward and backward compute
-next to nothing. Of each step the slowest rank counts, and nothing is subtracted; what the same step
-takes without any exchange is told beside it. Bytes are those of the network interface, headers
+next to nothing. The slowest rank of each step counts, and nothing is subtracted. The time of the
+same step without any exchange is printed as well. Bytes are those of the network interface, headers
 included, of the rank that sent most. Rank 0 prints a JSON line.
 
-There is no bf16: DDP's hook for it refuses everything but NCCL. Rank and group come from torchrun's variables (tools/netlab sets them). Needs Debian's
-python3-torch: tools/deps peers.
+There is no bf16: DDP's hook for it refuses everything but NCCL. Rank and group come from torchrun's
+variables (tools/netlab sets them). Needs Debian's python3-torch (tools/deps).
 """
 import argparse
 import json
@@ -171,6 +171,8 @@ def main():
     if dist.get_rank() == 0:
         print(json.dumps(result, separators=(",", ":")), flush=True)
     dist.barrier()
+    if not torch.__version__.startswith("1."):  # There it may hang; in 2.x its lack may abort.
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ PROGRAM = ROOT / "build/tests/faults"
 
 
 def printed(number):
-    """The table of that number; without the program the page keeps the one it has."""
+    """Returns the table of that number. Without the program the page keeps the table that it has."""
     if not PROGRAM.exists():
         return ""
-    out = subprocess.run([PROGRAM, "--table", ROOT / "bench/results/faults.jsonl"], check=True, capture_output=True, text=True).stdout
+    command = [PROGRAM, "--table", ROOT / "bench/results/faults.jsonl"]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     blocks = [block for block in out.split("\n\n") if block.startswith("|")]
     return blocks[number].rstrip()
 

@@ -1,20 +1,21 @@
 """All strategies side by side: bench/training/overview.sh."""
-from .form import count, factor, lines, lost, markdown, percent, reached, seconds, table
+from .form import count, factor, label, lines, lost, markdown, percent, reached, seconds, table
 
 
 def overview(where):
-    """Runs of bench/training/overview.sh by (strategy, rate); of several learning rates the one that was borne, tried last."""
+    """Returns the runs of bench/training/overview.sh by (strategy, rate). Where several learning rates were tried, it
+    is the last one, at which the run did not diverge."""
     return {(run["strategy"], run["rate"]): run for run in lines("overview") if run["run"].startswith(where + " ")}
 
 
 def lower_rate(run, more=""):
-    """The learning rate, if the usual one was not borne, and what is to be said with it."""
+    """Returns the learning rate, if the run diverged at the usual one, and more text with it."""
     _, found, rate = run["run"].partition(" lr ")
     return f" (lr {rate}{more and ': ' + more})" if found else ""
 
 
 def strategies_of(runs):
-    """In the order of the runs; variants stand beside the strategy they belong to."""
+    """Returns the strategies in the order of the runs; variants follow the strategy to which they belong."""
     specs = list(dict.fromkeys(spec for spec, _ in runs))
     names = [spec.partition(":")[0] for spec in specs]
     return sorted(specs, key=lambda spec: names.index(spec.partition(":")[0]))
@@ -32,9 +33,11 @@ def overview_netlab():
             continue
         row = [strategy, percent(first["accuracy"]), count(first["bytes_per_worker_step"])]
         for run, baseline in zip(found, dense):
-            row += [seconds(run["seconds"]), factor(baseline["seconds"] / run["seconds"])] if run and baseline else ["", ""]
+            known = run and baseline
+            row += [seconds(run["seconds"]), factor(baseline["seconds"] / run["seconds"])] if known else ["", ""]
         rows.append(row)
-    return rows and markdown(["strategy", "accuracy", "bytes per worker and step", "1 Gbit/s: time", "against dense", "100 Mbit/s: time", "against dense"], rows)
+    return rows and markdown(["strategy", "accuracy", "bytes per worker and step", "1 Gbit/s: time", "against dense",
+                              "100 Mbit/s: time", "against dense"], rows)
 
 
 @table
@@ -44,16 +47,19 @@ def overview_sim():
     rows = []
     for strategy in strategies_of(runs[8]):
         row = [strategy]
-        for read, rate in ((lambda run: percent(run["accuracy"]) + lower_rate(run), "1gbit"),
-                           (lambda run: count(run["bytes_per_worker_step"] / 1000), "1gbit"), (lambda run: f"{run['seconds']:.1f}", "1gbit"),
-                           (lambda run: f"{run['seconds']:.1f}" + lower_rate(run, percent(run["accuracy"])), "100mbit")):
+        for rate, read in (("1gbit", lambda run: percent(run["accuracy"]) + lower_rate(run)),
+                           ("1gbit", lambda run: count(run["bytes_per_worker_step"] / 1000)),
+                           ("1gbit", lambda run: f"{run['seconds']:.1f}"),
+                           ("100mbit",
+                            lambda run: f"{run['seconds']:.1f}" + lower_rate(run, percent(run["accuracy"])))):
             found = [runs[size].get((strategy, rate)) for size in sizes]
             row.append(" / ".join("-" if not run else "diverged" if lost(run) else read(run) for run in found))
         rows.append(row)
-    return rows and markdown(["strategy", "accuracy, 8 / 16 / 32 workers", "kB per worker and step", "1 Gbit/s: seconds", "100 Mbit/s: seconds"], rows)
+    return rows and markdown(["strategy", "accuracy, 8 / 16 / 32 workers", "kB per worker and step",
+                              "1 Gbit/s: seconds", "100 Mbit/s: seconds"], rows)
 
 
-# --- Time to an accuracy on a thin wire.
+# --- Time to an accuracy on a slow network.
 
 GOAL = 0.985
 
@@ -63,12 +69,14 @@ def thin(strategies=None):
     for (strategy, _), run in runs.items():
         if strategies and strategy not in strategies:
             continue
-        row = [f"`{strategy}`{lower_rate(run)}", percent(run["accuracy"]), count(run["bytes_per_worker_step"] / 1000)]
+        row = [f"`{strategy}`{lower_rate(run)}", percent(run["accuracy"]),
+               count(run["bytes_per_worker_step"] / 1000)]
         for read in (lambda each: each["seconds"], lambda each: reached(each, GOAL)):
             took, dense = read(run), read(runs["dense", "100mbit"])
             row += [f"{took:.1f} s", factor(dense / took)] if took else ["never", ""]
         rows.append(row)
-    return rows and markdown(["strategy", "accuracy, %", "kB per worker and step", "time of the run", "faster", f"to {100 * GOAL:.1f} %", "sooner"], rows)
+    return rows and markdown(["strategy", "accuracy, %", "kB per worker and step", "time of the run", "faster",
+                              f"to {100 * GOAL:.1f} %", "sooner"], rows)
 
 
 @table
@@ -78,4 +86,5 @@ def overview_thin():
 
 @table
 def readme():
-    return thin(("dense", "topk:density=0.01", "gtopk:density=0.01", "qsgd", "powersgd:rank=2", "localsgd", "gossip"))
+    return thin(("dense", "topk:density=0.01", "gtopk:density=0.01", "qsgd", label("powersgd:rank=2"), "localsgd",
+                 label("gossip")))

@@ -2,20 +2,23 @@
 import re
 
 from .exchange import netlab
-from .form import by, count, lines, lost, markdown, mean, percent, seconds, seeds, table
+from .form import by, count, lines, lost, markdown, mean, percent, seconds, seeds, table, titled
 
 
 def density_of(spec):
-    """As given, or the default of ps; dense has none."""
+    """Returns the density of a spec, or None: dense has none."""
     given = re.search(r"density=([0-9.]+)", spec)
-    return given.group(1) if given else "0.01" if spec.startswith("ps") else None
+    return given.group(1) if given else None
 
 
 def server_runs(group, density):
-    """Runs of a group of bench/training/server.sh by strategy, without the density that all of them share."""
-    wanted = [{"name": run["strategy"].replace(f"density={density}", "").replace(":,", ":").rstrip(":"), **run}
-              for run in lines("server") if run["run"].startswith(group + " seed") and density_of(run["strategy"]) == density]
-    return by(wanted, "name")
+    """Returns the runs of a group of bench/training/server.sh by strategy, without the density that all share."""
+    def name(spec):
+        return titled(spec.replace(f"density={density}", "").replace(":,", ":").rstrip(":"))
+
+    runs = [run for run in lines("server") if run["run"].startswith(group + " seed")]
+    runs = [run for run in runs if density_of(run["strategy"]) == density]
+    return by([{"name": name(run["strategy"]), **run} for run in runs], "name")
 
 
 def server(group):
@@ -32,15 +35,20 @@ def server(group):
                 rows.append([density, name, "", "", "", "", "", "diverged", ""])
                 continue
             served = "bytes_down" in found[0]["detail"]
-            detail = lambda key: mean(found, lambda run: run["detail"][key])
             accuracy = mean(found, lambda run: run["accuracy"])
-            rows.append([density, name, f"{detail('union_over_k'):.2f}" if served else "", count(detail("bytes_up")) if served else "",
-                         count(detail("bytes_down")) if served else "",
-                         f"{100 * (detail('bytes_down') / down_of_plain - 1):+.0f} %" if served else "",
-                         seconds(mean(found, lambda run: run["seconds"] / run["steps"])), " ".join(percent(run["accuracy"]) for run in sorted(found, key=seeds)),
+            rows.append([density, name, *(of_server(found, down_of_plain) if served else [""] * 4),
+                         seconds(mean(found, lambda run: run["seconds"] / run["steps"])),
+                         " ".join(percent(run["accuracy"]) for run in sorted(found, key=seeds)),
                          f"{100 * (accuracy - accuracy_of_topk):+.2f}"])
-    return rows and markdown(["density", "strategy", "union / k", "bytes up per step", "bytes down per step", "down, against magnitude", "time per step",
-                              "accuracy", "against topk, points"], rows)
+    return rows and markdown(["density", "strategy", "union / k", "bytes up per step", "bytes down per step",
+                              "down, against magnitude", "time per step", "accuracy", "against topk, points"], rows)
+
+
+def of_server(runs, down_of_plain):
+    """Returns the cells that only strategies with a server have."""
+    union, up, down = (mean(runs, lambda run, key=key: run["detail"][key])
+                       for key in ("union_over_k", "bytes_up", "bytes_down"))
+    return [f"{union:.2f}", count(up), count(down), f"{100 * (down / down_of_plain - 1):+.0f} %"]
 
 
 @table

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How well the five models of the gTop-k paper scale on 1 Gbit/s: for each, the time of one exchange on
-# simulated workers, the strategies' own computing charged as measured here, beside the time that
-# computing a step took on one of the paper's GPUs. Needs 20 GB of memory and a quarter of an hour.
+# simulated workers, the strategies' own computing charged as measured here, compared with the time
+# that computing a step took on one of the paper's GPUs. Needs 20 GB of memory and a quarter of an hour.
 #   bench/training/scaling.sh [MODEL...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -18,7 +18,7 @@ models=("$@")
 touch "$results"
 for model in "${models[@]}"; do
   for workers in 4 8 16 32; do
-    for strategy in dense topk gtopk; do
+    for strategy in dense topk:density=0.001 gtopk:density=0.001; do
       run="$model $workers $strategy"
       bench/records.py has "$results" "$run" && continue
       line=$("$thinwire" bench allreduce --transport sim --network "$network" --workers "$workers" \

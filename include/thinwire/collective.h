@@ -103,12 +103,14 @@ TW_EXPORT void barrier(Transport& wire);
 
 namespace collective {
 
-// The steps of a merge, independent of the type of its values. ButterflyMerge implements it.
+// The steps of a merge, independent of the type of its values. Only ButterflyMerge implements it,
+// and only merge_butterfly() calls it, on the thread that called ButterflyMerge::run(). All
+// functions throw what the functions of the MergeRule throw. Messages are valid during the call.
 class MergeSteps {
  public:
-  // Appends this rank's value to `out`.
+  // Appends this rank's value to `out`, which is empty.
   virtual void encode(Payload& out) = 0;
-  // Replaces this rank's value by the one in the message.
+  // Replaces this rank's value by the one in the message, which is the result of the merge.
   virtual void replace(Bytes message) = 0;
   // Combines this rank's value with the one in the message, which has the contributions of lower
   // ranks if `lower` is true, else of higher ranks.
@@ -117,7 +119,8 @@ class MergeSteps {
  protected:
   ~MergeSteps() = default;
 };
-// Runs the rounds of the merge. `message` is scratch memory for the messages that are sent.
+// Runs the rounds of the merge. Only ButterflyMerge::run() calls it, whose errors it throws.
+// `message` is scratch memory of the caller for the messages that are sent.
 TW_EXPORT void merge_butterfly(Transport& wire, Payload& message, std::size_t max_bytes,
                                MergeSteps& steps);
 

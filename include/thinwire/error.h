@@ -14,6 +14,7 @@
 
 namespace thinwire {
 
+// Which kind of failure an error reports.
 enum class ErrorKind : std::uint8_t {
   failure,   // the run itself failed: it diverged, replicas differ, a file cannot be written
   config,    // the caller asked for something impossible (ConfigError)
@@ -50,10 +51,12 @@ TW_EXPORT std::string_view to_string(Remedy remedy) noexcept;
 // or nullopt.
 struct ErrorFields {
   ErrorKind kind = ErrorKind::failure;
-  int rank = -1;                             // the rank that reports the failure
-  int peer = -1;                             // the rank to blame; it may be `rank` itself
-  std::string host;                          // the host of the rank to blame
-  std::string operation;                     // "send", "receive", "join", "leave", "lane", "save"
+  int rank = -1;     // the rank that reports the failure
+  int peer = -1;     // the rank to blame; it may be `rank` itself
+  std::string host;  // the host of the rank to blame
+  // One of: "send", "receive" and "lane" of a transport; "join" and "leave" of a group; "begin",
+  // "exchange" and "check" of a session; "save" of a file.
+  std::string operation;
   std::optional<std::uint64_t> bytes_done;   // of the operation's message
   std::optional<std::uint64_t> bytes_total;  // of the operation's message, or of the room for it
   std::optional<Seconds> seconds;            // how long the operation had been waiting
@@ -63,17 +66,22 @@ struct ErrorFields {
 // The base of all errors that thinwire throws for causes outside the program. Copying never throws.
 class TW_EXPORT Error : public std::runtime_error {
  public:
-  // `fields.kind` is kept as given; the derived classes set it by themselves.
+  // `fields.kind` is kept as given; the derived classes set it by themselves. Throws
+  // std::bad_alloc without memory, as all constructors of errors do.
   explicit Error(const std::string& text, ErrorFields fields = {});
 
-  // Valid as long as this error or a copy of it exists.
+  // Returns the facts, which are valid as long as this error or a copy of it exists. Any thread may
+  // call it.
   const ErrorFields& fields() const noexcept { return *fields_; }
+  // Returns fields().kind. Any thread may call it.
   ErrorKind kind() const noexcept { return fields_->kind; }
 
  protected:
+  // Sets fields.kind to `kind`.
   Error(ErrorKind kind, const std::string& text, ErrorFields fields);
 
  private:
+  // The copies of an error share it, because the copy of an exception must not throw.
   std::shared_ptr<const ErrorFields> fields_;
 };
 
@@ -81,12 +89,14 @@ class TW_EXPORT Error : public std::runtime_error {
 // its value and what is allowed instead.
 class TW_EXPORT ConfigError : public Error {
  public:
+  // Sets fields.kind to ErrorKind::config.
   explicit ConfigError(const std::string& text, ErrorFields fields = {});
 };
 
 // A message or a file is damaged, of another version, or of the wrong size.
 class TW_EXPORT WireError : public Error {
  public:
+  // Sets fields.kind to ErrorKind::wire.
   explicit WireError(const std::string& text, ErrorFields fields = {});
 };
 
@@ -97,10 +107,12 @@ class TW_EXPORT TransportError : public Error {
  public:
   using Kind = ErrorKind;  // join, deadline or lost
 
+  // Sets fields.kind to `kind`; the caller fills in the other facts that it knows.
   TransportError(Kind kind, const std::string& text, ErrorFields fields);
+  // For callers that know no more than the rank to blame, or -1.
   TransportError(Kind kind, int peer, const std::string& text);
 
-  // Returns the rank to blame; -1 if no single one is known.
+  // Returns the rank to blame; -1 if no single one is known. Any thread may call it.
   int peer() const noexcept { return fields().peer; }
 };
 

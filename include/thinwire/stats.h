@@ -30,7 +30,8 @@ struct Stats {
   Seconds wait{0};                  // waiting for a late peer, if the strategy can measure it
 };
 
-// Adds the time between construction and destruction, read from `clock()`, to one field.
+// Adds the time between construction and destruction, read from `clock()`, to one field, which must
+// outlive it. Used by one thread.
 template <class Clock>
 class PhaseTimer {
  public:

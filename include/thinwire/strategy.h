@@ -56,6 +56,7 @@ struct Metric {
   std::string group = {};     // for a metric per tensor: the common name of all of them
   bool is_computing = false;  // seconds of computing, which depend on the size of the model
 
+  // Returns amount per `of`; 0 if `of` is 0.
   double value() const noexcept { return of == 0 ? 0 : amount / of; }
 };
 
@@ -88,8 +89,11 @@ struct StrategyContext {
   const LogSink& log;
   int first_worker = 0;  // ranks below it have no gradients: they only serve
 
+  // Returns the number of ranks that have gradients.
   int workers() const noexcept { return wire.size() - first_worker; }
+  // Returns whether this rank has gradients.
   bool contributes() const noexcept { return wire.rank() >= first_worker; }
+  // These pass a warning or a note to the log sink, if there is one. Any thread may call them.
   void warn(std::string_view text) const {
     if (log) log(LogLevel::warning, text);
   }
@@ -103,10 +107,16 @@ struct GradientStep : StrategyContext {
   std::uint64_t step = 0;
   Floats params;    // before the step
   MutFloats grads;  // in: of this worker; out: the mean over all workers
-  // Since the last exchange, without the time spent in it; of several buckets, the share of this
-  // one by its elements. 0: not known.
-  Seconds own_time{0};
+  // How many times its own part of the entries a sparse strategy selects in this bucket; the mean
+  // over all elements of the model is 1. See Selection::carry.
+  double density_share = 1;
 };
+
+// How a sparse strategy selects entries if there are several buckets. bucket: the same part of
+// each. global: over the whole model, so that there is one bucket only. carry: more in buckets
+// whose entries were larger in the last step, so that all buckets have about one threshold, as a
+// selection over the whole model has.
+enum class Selection { bucket, global, carry };
 
 // Describes GradientStep::grads after an exchange. Dense: every element may have changed. Sparse:
 // all elements except those at `indices` are 0, so that an optimizer without momentum and weight
@@ -116,6 +126,8 @@ struct Update {
   bool sparse = false;
   std::span<const std::uint32_t> indices;  // without duplicates; valid until the next exchange
 
+  // These make an update that is skipped; one that is dense; and one with non-zero elements at
+  // `changed` only, which the caller owns. An update that is not finite is skipped.
   static Update skipped() { return {true, false, {}}; }
   static Update dense(bool finite = true) { return {!finite, false, {}}; }
   static Update of(std::span<const std::uint32_t> changed, bool finite = true) {
@@ -143,15 +155,17 @@ class TW_EXPORT Strategy {
   // class. A class with options of its own appends their values.
   virtual std::string describe() const;
 
-  // Returns metrics of this rank so far; the same names in the same order on every rank.
+  // Returns metrics of this rank so far; the same names in the same order on every rank. Called
+  // between steps.
   virtual std::vector<Metric> metrics() const { return {}; }
   // Returns what a planner must know; may be called at any time.
   virtual CostProfile cost_profile() const { return {}; }
 
-  // The strategy's part of a checkpoint. save() appends the state to `out`; all ranks call it
-  // between steps. load() restores it before begin(), in a new strategy of the same spec, rank and
-  // layout; it throws WireError if the bytes are not such a state.
+  // Appends this strategy's part of a checkpoint to `out`, which the caller owns. Called between
+  // steps, and after an exchange that threw. The default appends nothing.
   virtual void save(Payload& out) const;
+  // Restores what save() appended. Called before begin(), in a new strategy of the same spec, rank
+  // and layout. Throws WireError if the bytes are not such a state. The default accepts no bytes.
   virtual void load(Bytes in);
 
  private:
@@ -169,23 +183,35 @@ class TW_EXPORT GradientStrategy : public Strategy {
 
   // Called in every step by all ranks together. Replaces step.grads by the mean over all workers,
   // with the same bits on every rank. If any gradient is not finite, it returns Update::skipped()
-  // on all ranks and leaves the state unchanged. If it throws, no contribution is lost: the
+  // on all ranks and leaves the state unchanged. Throws TransportError if a peer fails and
+  // WireError if its message cannot be read. If it throws, no contribution is lost: the
   // gradients are part of the state that save() writes.
   virtual Update exchange(const GradientStep& step) = 0;
 
+  // Called after exchange(), with the same step, if its update is not applied: a gradient of
+  // another bucket is not finite, or the exchange of another bucket failed. Adds the update,
+  // step.grads, to what this rank holds back, so that no contribution is lost. It must not use the
+  // transport. The default does nothing, which suits strategies that hold back nothing.
+  virtual void give_back(const GradientStep& step);
+
   // Returns the part of `asked` that is left for the optimizer. A strategy may take over work that
-  // must happen before the exchange, such as momentum. The default leaves all of it.
+  // must happen before the exchange, such as momentum. May be called at any time, also before
+  // begin(). The default leaves all of it.
   virtual SgdConfig optimizer_share(const SgdConfig& asked) const { return asked; }
 
-  // Returns how many ranks, counted from rank 0, have no gradients and only serve the others. The
-  // default is 0.
+  // Returns how entries are divided between several buckets. May be called at any time. The default
+  // is bucket.
+  virtual Selection selection() const noexcept { return Selection::bucket; }
+
+  // Returns how many of `ranks` ranks, counted from rank 0, have no gradients and only serve the
+  // others. May be called at any time, also before begin(). The default is 0.
   virtual int serving_ranks(int ranks) const;
 };
 
 // Lets every worker apply its own gradients and exchanges models.
 class TW_EXPORT ModelStrategy : public Strategy {
  public:
-  // Returns periodic or asynchronous, never synchronous.
+  // Returns periodic or asynchronous, never synchronous. May be called at any time.
   virtual SyncMode sync_mode() const = 0;
 
   // Called once, by all ranks together, before the first step. `step` counts from the beginning of
@@ -194,7 +220,8 @@ class TW_EXPORT ModelStrategy : public Strategy {
   virtual void begin(const StrategyContext& context, Floats params, std::uint64_t step) = 0;
 
   // Returns the number of first steps in which gradients are averaged as in `dense`, because
-  // averaging does not work well for models that have hardly learned. The default is 0.
+  // averaging does not work well for models that have hardly learned. Called once before begin().
+  // The default is 0.
   virtual std::uint64_t dense_steps(const RunOptions& run) const;
 
   // Called before every step of this worker that is not dense, with its own gradient. May shorten
@@ -202,23 +229,31 @@ class TW_EXPORT ModelStrategy : public Strategy {
   // is.
   virtual void before_step(const GradientStep& step);
 
+  // Returns the factor of the learning rate of this worker's next step. The Session asks for it
+  // after before_step() and multiplies the rate by it, so that momentum holds gradients without it
+  // and weight decay is scaled as gradients are. The default is 1.
+  virtual double step_scale() const;
+
   // Called after every step of this worker, before the next one begins. May change step.params.
   // Throws TransportError if a peer fails.
   virtual void after_step(const ModelStep& step) = 0;
 
   // Called by all ranks together before save(): waits until all messages in flight have arrived and
-  // are part of the state. The default does nothing, for strategies without such messages.
+  // are part of the state. Throws TransportError if a peer fails. The default does nothing, for
+  // strategies without such messages.
   virtual void quiesce(const StrategyContext& context, MutFloats params);
 
   // Called once, by all ranks together, after the last step. Afterwards all models are equal.
+  // Throws TransportError if a peer fails.
   virtual void end(const StrategyContext& context, MutFloats params) = 0;
 
-  // Returns how many samples all workers together have used. Only for asynchronous strategies. All
-  // ranks see the same sequence of numbers, but not at the same time.
+  // Returns how many samples all workers together have used. Called between steps, and only for
+  // asynchronous strategies. All ranks see the same sequence of numbers, but not at the same time.
   virtual std::uint64_t global_samples() const;
 };
 
-// Returns the sync mode of a strategy of either kind.
+// Returns the sync mode of a strategy of either kind. This function and the next may be called from
+// any thread.
 TW_EXPORT SyncMode sync_mode_of(const Strategy& strategy);
 
 // Returns how many ranks, counted from rank 0, only serve; 0 for model strategies.

@@ -21,6 +21,8 @@ namespace thinwire {
 enum class Tag : std::uint32_t {};
 inline constexpr std::uint32_t kTagLimit = 1u << 16;
 
+// Stands for any rank where a receive names its sender, and for an unknown rank in a result or an
+// error.
 inline constexpr int kAnyRank = -1;
 
 // Whether a receive knows the length of the message. An exact receive lets the bytes flow as soon
@@ -55,7 +57,7 @@ struct Traffic {
 };
 
 // Work that runs concurrently with its caller: a thread on real transports, an actor of the
-// simulator on `sim`. Only the task that launched it may call its methods.
+// simulator on `sim`. Only the task that launched it may call its methods and destroy it.
 class TW_EXPORT Task {
  public:
   // Waits until the work has returned, and discards what it threw.
@@ -83,14 +85,16 @@ class TW_EXPORT Event {
   virtual void notify() noexcept = 0;
   // Waits until the flag is set, for at most `timeout`, and clears it. Returns true if the flag was
   // set, false if the time has passed; with a timeout of 0 or less it only looks. A timeout above
-  // Transport::kLongestTimeout counts as that one. Only one task may wait at a time.
+  // Transport::kLongestTimeout counts as that one. Only one task may wait at a time. Does not
+  // throw.
   virtual bool wait(Seconds timeout) = 0;
 };
 
 // Time and concurrency: real on real transports, virtual on the simulator. All methods may be
-// called by any task of this runtime at any time.
+// called by any task of this runtime at any time, and throw nothing unless they say so.
 class TW_EXPORT Runtime {
  public:
+  // No task or event of this runtime may exist any more.
   virtual ~Runtime() = default;
   // Returns the time since a moment that stays the same as long as this runtime exists.
   virtual Seconds now() const = 0;
@@ -98,14 +102,17 @@ class TW_EXPORT Runtime {
   virtual void sleep(Seconds duration) = 0;
   // Returns whether time is virtual: then computing takes no time, only sleeps and messages do.
   virtual bool simulated() const { return false; }
-  // Starts `work` as a task. Throws if the system cannot start one.
+  // Starts `work` as a task, which the caller owns. Throws std::system_error if the system cannot
+  // start a thread.
   virtual std::unique_ptr<Task> launch(std::function<void()> work) = 0;
-  // Returns a new event whose flag is not set. Only tasks of this runtime may use it, and the
-  // runtime must outlive it.
+  // Returns a new event whose flag is not set; the caller owns it. Only tasks of this runtime may
+  // use it, and the runtime must outlive it.
   virtual std::unique_ptr<Event> make_event() = 0;
 };
-// Returns the runtime of this process, which uses the steady clock and std::thread.
-Runtime& system_runtime();
+
+// Returns the runtime of this process, which uses the steady clock and std::thread. It lives until
+// the process ends. May be called from any thread at any time; does not throw.
+TW_EXPORT Runtime& system_runtime();
 
 // The endpoint of one rank in a group. A Transport is used by one thread at a time; another thread
 // uses its own lane().
@@ -120,18 +127,24 @@ Runtime& system_runtime();
 // passed to it, and every later call throws the same error.
 class TW_EXPORT Transport {
  public:
+  // Ends this lane or handle, and releases the memory of operations that are still posted. Called
+  // by the thread that used it.
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // These may be called at any time and return what was fixed when the group was formed. host()
-  // returns the name of the machine of a rank and throws std::out_of_range if there is no such
-  // rank.
+  // The next four return what was fixed when the group was formed. Any thread may call them at any
+  // time, also after an error. The transport owns the text.
+
+  // Returns the number of this rank, from 0.
   int rank() const noexcept { return rank_; }
+  // Returns the number of ranks in the group, at least 1.
   int size() const noexcept { return size_; }
+  // Returns the name of the machine of a rank. Throws std::out_of_range if there is no such rank.
   const std::string& host(int rank) const { return hosts_.at(static_cast<std::size_t>(rank)); }
+  // Returns the name of the machine of every rank, in rank order.
   const std::vector<std::string>& hosts() const noexcept { return hosts_; }
-  // Returns the counters of this rank, which all its lanes share. The transport owns them.
+  // Returns the counters of this rank, which all its lanes share and own. Any thread may call it.
   const Traffic& traffic() const noexcept { return *traffic_; }
 
   // Sets how long a peer may be silent before an operation of this lane fails. Long messages travel
@@ -140,14 +153,20 @@ class TW_EXPORT Transport {
   // than 0 and at most kLongestTimeout.
   static constexpr Seconds kLongestTimeout{1e6};
   void set_timeout(Seconds timeout);
+  // Returns the timeout of this lane. Only the thread that uses the lane may call it.
   Seconds timeout() const noexcept { return timeout_; }
 
-  // Start an operation and return at once; wait() completes it. The caller owns the memory and must
-  // keep it valid, see Pending. `from` may be kAnyRank.
+  // The next functions communicate and throw as the class comment says.
+
+  // Starts to send a message and returns at once; wait() completes it. The caller owns the memory
+  // and must keep it valid, see Pending.
   Pending post_send(int to, Tag tag, Bytes message);
+  // Starts to receive a message and returns at once; wait() completes it. `from` may be kAnyRank.
+  // With Fit::exact the message must have exactly into.size() bytes, else at most as many. The
+  // caller owns the memory and must keep it valid, see Pending.
   Pending post_recv(int from, Tag tag, MutBytes into, Fit fit = Fit::exact);
-  // Waits until the operation is complete. Returns the sender and the length of a received message;
-  // for a send, this rank and the bytes sent.
+  // Waits until an operation of this lane is complete. Returns the sender and the length of a
+  // received message; for a send, this rank and the bytes sent.
   Received wait(const Pending& operation);
 
   // Sends a message and returns when its memory may be reused.
@@ -161,24 +180,33 @@ class TW_EXPORT Transport {
 
   // Returns another stream between the same ranks, for another thread. All ranks must call it in
   // the same order: the n-th call on each rank returns the n-th lane. The caller owns the lane,
-  // which may outlive this object.
+  // which may outlive this object. Throws TransportError if the lane cannot be made, and the error
+  // that ended this lane if there was one.
   std::unique_ptr<Transport> lane();
   // Returns a second handle on this lane, for a second thread: one thread can wait for a message
   // from any rank while the other sends. Only one of the handles may receive. One rank alone may
-  // call it. The caller owns the handle.
+  // call it. The caller owns the handle. Throws the error that ended this lane if there was one.
   std::unique_ptr<Transport> clone_handle();
 
+  // Gives up the group: announces to all ranks that this rank has failed, with the reason, so that
+  // every operation of every lane and rank ends with a TransportError. Any thread may call it, on a
+  // handle of its own (clone_handle()), while other threads wait. Only `gloo` does so; elsewhere it
+  // does nothing, and operations end by their deadlines.
+  void abort(const std::string& reason) noexcept { do_abort(reason); }
+
   // Returns the time of the runtime's clock or, on an imitated network, of the clock of that
-  // network.
+  // network. May be called at any time, also after an error, by the thread that uses this lane.
   virtual Seconds now() const { return runtime_.now(); }
-  // The same as the functions of Runtime, which may be called at any time.
+  // Does the same as Runtime::sleep(). Any task of the runtime may call it at any time.
   void sleep(Seconds duration) { runtime_.sleep(duration); }
+  // Does the same as Runtime::launch(). Any task of the runtime may call it at any time.
   std::unique_ptr<Task> launch(std::function<void()> work);
+  // Returns the runtime of the group, which outlives all its transports. Any thread may call it.
   Runtime& runtime() const noexcept { return runtime_; }
 
   // Returns scratch memory for collectives on this lane. It grows and is reused, so that a second
   // call of the same size allocates nothing. The transport owns it; it is valid until the next
-  // call.
+  // call. Only the thread that uses the lane may call it. Throws std::bad_alloc without memory.
   MutBytes scratch(std::size_t bytes);
 
  protected:
@@ -197,11 +225,14 @@ class TW_EXPORT Transport {
     std::size_t bytes = 0;
   };
 
+  // Makes the first lane of a rank in a group of hosts.size() ranks. The runtime must outlive it.
   Transport(int rank, std::vector<std::string> hosts, Runtime& runtime);
   // Makes a further lane of `first`, with the same traffic counters and timeout.
   explicit Transport(const Transport& first, Runtime& runtime);
 
  private:
+  // What a backend implements. The public functions have checked the arguments. Each may throw
+  // DeadlinePassed, PeerLost or WrongSize.
   virtual std::uint32_t do_post_send(int to, Tag tag, Bytes message) = 0;
   virtual std::uint32_t do_post_recv(int from, Tag tag, MutBytes into, Fit fit) = 0;
   virtual Received do_wait(const Pending& operation, Seconds timeout) = 0;
@@ -209,6 +240,7 @@ class TW_EXPORT Transport {
   virtual void do_cancel() noexcept = 0;
   virtual std::unique_ptr<Transport> do_lane() = 0;
   virtual std::unique_ptr<Transport> do_clone_handle() = 0;
+  virtual void do_abort(const std::string&) noexcept {}
 
   void check(int peer, Tag tag, bool any_allowed) const;
   // Calls the backend. If it throws, this lane ends, with an error message for people.

@@ -40,6 +40,7 @@ struct TensorSlot {
   std::size_t offset = 0;  // of its first element in the flat buffers
   std::vector<std::size_t> shape;
 
+  // Returns the number of elements, which is the product of the extents.
   std::size_t numel() const noexcept {
     std::size_t out = 1;
     for (const std::size_t extent : shape) out *= extent;
@@ -61,10 +62,11 @@ struct ModelView {
   const Layout& layout;
 };
 
-// Some entries of a long vector. Indices strictly increase.
+// Some entries of a long vector. Indices strictly increase; the caller of push_back() sees to it.
+// It owns its memory. One thread at a time may change it.
 struct Sparse {
   std::vector<std::uint32_t> indices;
-  std::vector<float> values;
+  std::vector<float> values;  // of the same length
 
   std::size_t size() const noexcept { return indices.size(); }
   void clear() noexcept { indices.clear(), values.clear(); }
@@ -93,13 +95,14 @@ struct TW_EXPORT Network {
   }
 };
 
-// A key that a part (a strategy, a fault) accepts in its spec; `thinwire list` prints it.
+// A key that a part (a strategy, a fault) accepts in its spec.
 struct SpecKey {
   std::string name;
   std::string fallback;  // the value if the key is not given
   std::string allowed;   // "fp32, bf16, fp16" or "0 ... 1"
 };
 
+// How urgent a log message is.
 enum class LogLevel { debug, info, warning, error };
 
 // Receives the log messages of the library, which never prints. The owner of a session passes it

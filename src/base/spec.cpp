@@ -102,6 +102,27 @@ std::int64_t Spec::integer(std::string_view key, std::int64_t fallback, std::int
   return *value;
 }
 
+template <class T>
+std::optional<T> Spec::parse_or_auto(std::string_view key, T lowest, T highest) {
+  const std::string allowed = fmt::format("auto, or {} ... {}", lowest, highest);
+  const std::string* text = find(key, "auto", allowed);
+  if (text == nullptr || *text == "auto") return std::nullopt;
+  const auto value = parse_number<T>(*text);
+  // Written so that a value that is not a number is refused, too.
+  const bool in_range = value && *value >= lowest && *value <= highest;
+  if (!in_range) refuse(key, *text, "allowed is " + allowed);
+  return value;
+}
+
+std::optional<double> Spec::number_or_auto(std::string_view key, double lowest, double highest) {
+  return parse_or_auto(key, lowest, highest);
+}
+
+std::optional<std::int64_t> Spec::integer_or_auto(std::string_view key, std::int64_t lowest,
+                                                  std::int64_t highest) {
+  return parse_or_auto(key, lowest, highest);
+}
+
 std::string Spec::choice(std::string_view key, std::span<const std::string_view> choices) {
   const std::string allowed = fmt::format("{}", fmt::join(choices, ", "));
   const std::string* text = find(key, std::string(choices.front()), allowed);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,11 @@ class Spec {
   double number(std::string_view key, double fallback, double lowest, double highest);
   std::int64_t integer(std::string_view key, std::int64_t fallback, std::int64_t lowest,
                        std::int64_t highest);
+  // Return the value of the key, or nothing if it is `auto`, which is the default. Throw
+  // ConfigError if the value is neither `auto` nor a number in [lowest, highest].
+  std::optional<double> number_or_auto(std::string_view key, double lowest, double highest);
+  std::optional<std::int64_t> integer_or_auto(std::string_view key, std::int64_t lowest,
+                                              std::int64_t highest);
   // Returns the value of the key; the first choice is the default. Throws ConfigError if the value
   // is not one of the choices.
   std::string choice(std::string_view key, std::span<const std::string_view> choices);
@@ -43,6 +49,8 @@ class Spec {
 
  private:
   const std::string* find(std::string_view key, std::string fallback, std::string allowed);
+  template <class T>
+  std::optional<T> parse_or_auto(std::string_view key, T lowest, T highest);
   [[noreturn]] void refuse(std::string_view key, std::string_view value,
                            std::string_view reason) const;
 

@@ -76,6 +76,39 @@ TEST(Spec, ChecksIntegers) {
   EXPECT_TRUE(test::has(refusal([&] { integer("-3"); }), "allowed is"));
 }
 
+TEST(Spec, ReadsAutoOrANumber) {
+  const auto number = [](std::string_view value) {
+    return Spec::parse("s:x=" + std::string(value)).number_or_auto("x", 0.25, 1e3);
+  };
+  EXPECT_EQ(Spec::parse("s").number_or_auto("x", 0.25, 1e3), std::nullopt);
+  EXPECT_EQ(number("auto"), std::nullopt);
+  EXPECT_EQ(number("0.25"), 0.25);
+  EXPECT_EQ(number("1e3"), 1e3);
+  for (const char* refused : {"0.2", "1000.1", "nan", "inf", "one", "Auto", "0.5x"}) {
+    EXPECT_EQ(refusal([&] { number(refused); }),
+              "s: x=" + std::string(refused) + " is not valid: allowed is auto, or 0.25 ... 1000");
+  }
+}
+
+TEST(Spec, ReadsAutoOrAnInteger) {
+  const auto integer = [](std::string_view value) {
+    return Spec::parse("s:x=" + std::string(value)).integer_or_auto("x", 1, 8);
+  };
+  EXPECT_EQ(Spec::parse("s").integer_or_auto("x", 1, 8), std::nullopt);
+  EXPECT_EQ(integer("auto"), std::nullopt);
+  EXPECT_EQ(integer("1"), 1);
+  EXPECT_EQ(integer("8"), 8);
+  for (const char* refused : {"0", "9", "-1", "1.0", "two", "99999999999999999999"}) {
+    EXPECT_EQ(refusal([&] { integer(refused); }),
+              "s: x=" + std::string(refused) + " is not valid: allowed is auto, or 1 ... 8");
+  }
+  Spec spec = Spec::parse("s:x=2");
+  spec.integer_or_auto("x", 1, 8);
+  ASSERT_EQ(spec.keys().size(), 1u);
+  EXPECT_EQ(spec.keys()[0].fallback, "auto");
+  EXPECT_EQ(spec.keys()[0].allowed, "auto, or 1 ... 8");
+}
+
 TEST(Spec, ChecksChoices) {
   constexpr std::array<std::string_view, 3> kTypes = {"fp32", "bf16", "fp16"};
   EXPECT_EQ(Spec::parse("dense").choice("dtype", kTypes), "fp32");

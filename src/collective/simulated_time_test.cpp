@@ -15,7 +15,7 @@ namespace {
 
 bool simulator_is_built() {
   return std::ranges::any_of(transport_backends(),
-                             [](const TransportBackend& engine) { return engine.name == "sim"; });
+                             [](const TransportBackend& backend) { return backend.name == "sim"; });
 }
 
 // The time of the slowest rank, and the bytes that all ranks send.

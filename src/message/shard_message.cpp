@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "message/checksum.h"
+#include "message/header_check.h"
 #include "message/rice.h"
 #include "message/values.h"
 
@@ -19,6 +20,7 @@ using Indices = std::span<const std::uint32_t>;
 
 constexpr std::uint32_t kMagic = 0x53505754;  // "TWPS"
 constexpr std::uint8_t kVersion = 2;
+constexpr HeaderCheck kCheck{"message of a shard", kMagic, kVersion};
 constexpr std::size_t kHeaderBytes = 48;
 constexpr std::size_t kWord = rice::kWordBytes;
 constexpr std::uint64_t kMaxNumel = std::uint64_t{1} << 32;
@@ -68,11 +70,6 @@ bool increase(Indices indices, std::uint64_t numel) {
 
 std::uint32_t rice_words(Indices indices, std::uint64_t numel) {
   return static_cast<std::uint32_t>(rice::words(indices, rice::parameter(numel, indices.size())));
-}
-
-template <class... Parts>
-[[noreturn]] void refuse(fmt::format_string<Parts...> format, Parts&&... parts) {
-  throw WireError("message of a shard: " + fmt::format(format, std::forward<Parts>(parts)...));
 }
 
 // --- Writing.
@@ -149,13 +146,8 @@ void put_values(const Sparse& entries, const Header& header, std::byte* body) {
 
 // Reads the header and checks all that can be checked without knowing what the receiver expects.
 Header get_header(Bytes in) {
-  base::ByteReader reader(in, "message of a shard");
-  if (reader.get<std::uint32_t>() != kMagic) refuse("it does not begin with its magic number");
-  const auto sum = reader.get<std::uint32_t>();
-  if (const int version = reader.get<std::uint8_t>(); version != kVersion) {
-    refuse("version {} is not known ({} is); run the same version of thinwire on all ranks",
-           version, kVersion);
-  }
+  base::ByteReader reader(in, kCheck.format);
+  const std::uint32_t sum = kCheck.begin(reader);
   Header header;
   header.form = static_cast<ShardForm>(reader.get<std::uint8_t>());
   header.address.values = static_cast<ValueCoding>(reader.get<std::uint8_t>());
@@ -168,14 +160,11 @@ Header get_header(Bytes in) {
   header.known = reader.get<std::uint32_t>();
   if (header.form > ShardForm::dense || header.address.values > ValueCoding::fp32 ||
       header.address.numel > kMaxNumel || header.entries > header.address.numel) {
-    refuse("its header is damaged (form {}, values {}, {} of {} entries)",
-           static_cast<int>(header.form), static_cast<int>(header.address.values), header.entries,
-           header.address.numel);
+    kCheck.refuse("its header is damaged (form {}, values {}, {} of {} entries)",
+                  static_cast<int>(header.form), static_cast<int>(header.address.values),
+                  header.entries, header.address.numel);
   }
-  if (in.size() != message_bytes(header)) {
-    refuse("it is {} bytes long, but its header says {}", in.size(), message_bytes(header));
-  }
-  if (sum != checksum(in)) refuse("its checksum is wrong; it was damaged on the way");
+  kCheck.check_whole(in, message_bytes(header), sum);
   return header;
 }
 
@@ -183,25 +172,28 @@ Header get_header(Bytes in) {
 void check_header(const Header& header, const ShardAddress& expected, std::size_t max_entries,
                   Indices known) {
   const ShardAddress& is = header.address;
-  if (is.kind != expected.kind) refuse("it is a push instead of an aggregate, or the reverse");
-  if (is.step != expected.step) refuse("it is of step {}, not {}", is.step, expected.step);
-  if (is.shard != expected.shard) refuse("it is of shard {}, not {}", is.shard, expected.shard);
+  if (is.kind != expected.kind)
+    kCheck.refuse("it is a push instead of an aggregate, or the reverse");
+  if (is.step != expected.step) kCheck.refuse("it is of step {}, not {}", is.step, expected.step);
+  if (is.shard != expected.shard)
+    kCheck.refuse("it is of shard {}, not {}", is.shard, expected.shard);
   if (is.numel != expected.numel) {
-    refuse("it is of a shard of {} elements, not {}", is.numel, expected.numel);
+    kCheck.refuse("it is of a shard of {} elements, not {}", is.numel, expected.numel);
   }
   if (is.values != expected.values) {
-    refuse("its values have another format ({}) than agreed ({})", static_cast<int>(is.values),
-           static_cast<int>(expected.values));
+    kCheck.refuse("its values have another format ({}) than agreed ({})",
+                  static_cast<int>(is.values), static_cast<int>(expected.values));
   }
   if (header.entries > max_entries) {
-    refuse("it has {} entries, at most {} were agreed", header.entries, max_entries);
+    kCheck.refuse("it has {} entries, at most {} were agreed", header.entries, max_entries);
   }
   if (header.known != (header.form == ShardForm::relative ? known.size() : 0)) {
-    refuse("it is relative to {} indices, but {} are known here", header.known, known.size());
+    kCheck.refuse("it is relative to {} indices, but {} are known here", header.known,
+                  known.size());
   }
   const bool has_gaps = header.form == ShardForm::rice || header.form == ShardForm::relative;
   if (!has_gaps && header.index_words != 0) {
-    refuse("it has {} words of indices, which its form does not need", header.index_words);
+    kCheck.refuse("it has {} words of indices, which its form does not need", header.index_words);
   }
 }
 
@@ -220,7 +212,7 @@ std::size_t count_bits(Bytes words, std::size_t bits) {
     ones += static_cast<std::size_t>(std::popcount(std::to_integer<std::uint8_t>(each)));
   }
   for (std::size_t i = bits; i < words.size() * 8; ++i) {
-    if (test_bit(words.data(), i)) refuse("its padding is not 0");
+    if (test_bit(words.data(), i)) kCheck.refuse("its padding is not 0");
   }
   return ones;
 }
@@ -247,7 +239,7 @@ std::size_t check_bitmap(Bytes bitmap, const Header& header) {
   const std::size_t bits = header.form == ShardForm::bitmap ? header.address.numel : header.known;
   const std::size_t ones = bitmap.empty() ? 0 : count_bits(bitmap, bits);
   if (ones > header.entries || (header.form == ShardForm::bitmap && ones != header.entries)) {
-    refuse("{} bits of its bitmap are set for {} entries", ones, header.entries);
+    kCheck.refuse("{} bits of its bitmap are set for {} entries", ones, header.entries);
   }
   return ones;
 }
@@ -259,7 +251,8 @@ void check_values(Bytes values, const Header& header) {
     present += load_value(header.address.values, values.data(), i) != 0;
   }
   if (present != header.entries) {
-    refuse("it has {} values that are not 0, but its header says {}", present, header.entries);
+    kCheck.refuse("it has {} values that are not 0, but its header says {}", present,
+                  header.entries);
   }
 }
 
@@ -355,7 +348,7 @@ void ShardCodec::decode(Bytes in, const ShardAddress& address, std::size_t max_e
   get_rice(body.gaps, address.numel, has_gaps ? header.entries - ones : 0, others_);
   find_known(others_, ones > 0 ? known : Indices(),
              [](std::uint32_t index, bool is_known, std::size_t) {
-               if (is_known) refuse("index {} is in its gaps and in its bitmap", index);
+               if (is_known) kCheck.refuse("index {} is in its gaps and in its bitmap", index);
              });
   // All checks have passed.
   get_entries(header, body, known, others_, out);

@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "message/checksum.h"
+#include "message/header_check.h"
 #include "message/rice.h"
 #include "message/values.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x50535754;  // "TWSP"
 constexpr std::uint8_t kVersion = 2;          // 1 had no int5
+constexpr HeaderCheck kCheck{"sparse message", kMagic, kVersion};
 constexpr std::size_t kHeaderBytes = 40;
 constexpr std::uint64_t kMaxNumel = std::uint64_t{1} << 32;
 
@@ -121,20 +123,10 @@ void put_body(const Sparse& entries, const Header& header, std::byte* body) {
 
 // --- Reading.
 
-template <class... Parts>
-[[noreturn]] void refuse(fmt::format_string<Parts...> format, Parts&&... parts) {
-  throw WireError("sparse message: " + fmt::format(format, std::forward<Parts>(parts)...));
-}
-
 // Reads the header and checks all that can be checked without knowing what the receiver expects.
 Header get_header(Bytes in) {
-  base::ByteReader reader(in, "sparse message");
-  if (reader.get<std::uint32_t>() != kMagic) refuse("it does not begin with its magic number");
-  const auto sum = reader.get<std::uint32_t>();
-  if (const int version = reader.get<std::uint8_t>(); version != kVersion) {
-    refuse("version {} is not known ({} is); run the same version of thinwire on all ranks",
-           version, kVersion);
-  }
+  base::ByteReader reader(in, kCheck.format);
+  const std::uint32_t sum = kCheck.begin(reader);
   Header header;
   const auto form = reader.get<std::uint8_t>();
   header.form = static_cast<IndexForm>(form);
@@ -149,35 +141,33 @@ Header get_header(Bytes in) {
                      (header.form == IndexForm::all && header.values != ValueCoding::int5);
   if (!known || header.values > ValueCoding::int5 || header.numel > kMaxNumel ||
       header.count > header.numel) {
-    refuse("its header is damaged (form {}, values {}, {} of {} entries)", form,
-           static_cast<int>(header.values), header.count, header.numel);
+    kCheck.refuse("its header is damaged (form {}, values {}, {} of {} entries)", form,
+                  static_cast<int>(header.values), header.count, header.numel);
   }
-  if (in.size() != message_bytes(header)) {
-    refuse("it is {} bytes long, but its header says {}", in.size(), message_bytes(header));
-  }
-  if (sum != checksum(in)) refuse("its checksum is wrong; it was damaged on the way");
+  kCheck.check_whole(in, message_bytes(header), sum);
   return header;
 }
 
 // Checks that this is the message that the receiver waits for.
 void check_header(const Header& header, ValueCoding coding, const SparseAddress& address,
                   std::size_t max_count) {
-  if (header.step != address.step) refuse("it is of step {}, not {}", header.step, address.step);
+  if (header.step != address.step)
+    kCheck.refuse("it is of step {}, not {}", header.step, address.step);
   if (header.numel != address.numel) {
-    refuse("it is of a vector of {} elements, not {}", header.numel, address.numel);
+    kCheck.refuse("it is of a vector of {} elements, not {}", header.numel, address.numel);
   }
   if (header.values != coding) {
-    refuse("its values have another format ({}) than agreed ({})", static_cast<int>(header.values),
-           static_cast<int>(coding));
+    kCheck.refuse("its values have another format ({}) than agreed ({})",
+                  static_cast<int>(header.values), static_cast<int>(coding));
   }
   if (header.count > max_count) {
-    refuse("it has {} entries, at most {} were agreed", header.count, max_count);
+    kCheck.refuse("it has {} entries, at most {} were agreed", header.count, max_count);
   }
   const unsigned rice =
       header.form == IndexForm::rice ? rice::parameter(header.numel, header.count) : 0;
-  if (header.rice != rice) refuse("its Rice parameter is {}, must be {}", header.rice, rice);
+  if (header.rice != rice) kCheck.refuse("its Rice parameter is {}, must be {}", header.rice, rice);
   if (header.form == IndexForm::all && header.index_words != 0) {
-    refuse("it has all values and {} words of indices", header.index_words);
+    kCheck.refuse("it has all values and {} words of indices", header.index_words);
   }
 }
 
@@ -189,7 +179,7 @@ void get_all(Bytes body, const Header& header, Sparse& out) {
     present += !is_absent(load_value(header.values, body.data(), i));
   }
   if (present != header.count) {
-    refuse("it has {} values that are not 0, but its header says {}", present, header.count);
+    kCheck.refuse("it has {} values that are not 0, but its header says {}", present, header.count);
   }
   out.clear();
   out.indices.reserve(present);

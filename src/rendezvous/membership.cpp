@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/text.h"
@@ -37,11 +38,10 @@ TransportError cannot_join(const JoinOptions& options, const Refusal& refusal,
           std::move(fields)};
 }
 
-Socket listen_as_master(const JoinOptions& options) {
+Socket listen_as_master(const JoinOptions& options, Socket inherited) {
   try {
-    const bool inherited = options.master_socket >= 0;
-    Socket listener = inherited ? Socket(options.master_socket)
-                                : listen_at(options.master_host, options.master_port);
+    Socket listener =
+        inherited ? std::move(inherited) : listen_at(options.master_host, options.master_port);
     // These checks need the address at which it really listens: a name may have several, and an
     // inherited socket was opened by another process.
     require_token(options, address_of(listener));
@@ -86,8 +86,9 @@ Socket connect_to_master(const JoinOptions& options, Deadline deadline) {
 }  // namespace
 
 Membership::Membership(const JoinOptions& options) {
+  Socket inherited(options.master_socket);
   require_token(options, options.master_host);
-  join(options);
+  join(options, std::move(inherited));
   watcher_ = std::jthread([this] { watch(); });
 }
 
@@ -96,11 +97,11 @@ Membership::~Membership() {
   if (watcher_.joinable()) watcher_.join();
 }
 
-void Membership::join(const JoinOptions& options) {
+void Membership::join(const JoinOptions& options, Socket inherited) {
   const Deadline deadline = deadline_in(options.join_timeout);
   if (options.rank == 0) {
     server_ = std::make_unique<RendezvousServer>(
-        listen_as_master(options),
+        listen_as_master(options, std::move(inherited)),
         RendezvousRules{options.size, options.token, options.join_timeout});
   }
   socket_ = connect_to_master(options, deadline);
@@ -338,13 +339,15 @@ std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, i
   writer.put_text(text);
   send(message);
   lock.lock();
+  const auto decided = [&] { return lost_.has_value() || farewell_; };
   changed_.wait_until(lock, deadline_in(kAnswerTime),
-                      [&] { return lost_.has_value() || questions_ > heard; });
+                      [&] { return decided() || questions_ > heard; });
   if (questions_ > heard) {
     // Rank 0 is asking all ranks. It decides at the latest when the time for their answers is over.
-    changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), [&] { return lost_.has_value(); });
+    changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), decided);
   }
-  const bool all_answered = kind == FailureDetector::Kind::absence && questions_ > heard;
+  const bool all_answered =
+      kind == FailureDetector::Kind::absence && (questions_ > heard || farewell_);
   if (lost_ || all_answered) return lost_;
   // Rank 0 does not answer, so this rank itself wakes the waits of this process.
   const LostRank culprit = lost_.emplace(silent_rank(0, text));
@@ -357,16 +360,21 @@ std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, i
 
 std::optional<LostRank> Membership::leave(Seconds timeout) {
   send({static_cast<std::byte>(RendezvousMessage::bye)});
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
-  // This rank has finished its work, so the loss of another rank is not its error. It may have
-  // handled that loss before.
-  if (farewell_ || lost_) return std::nullopt;
-  int missing = 0;
-  while (left_.contains(missing)) ++missing;
-  lock.unlock();
-  return report_suspect(FailureDetector::Kind::absence, missing,
-                        fmt::format("no farewell for {:.1f} s", timeout.count()));
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
+    // This rank has finished its work, so the loss of another rank is not its error. It may have
+    // handled that loss before.
+    if (farewell_ || lost_) return std::nullopt;
+    int missing = 0;
+    while (left_.contains(missing)) ++missing;
+    lock.unlock();
+    const Seconds waited = std::chrono::steady_clock::now() - start;
+    auto loss = report_suspect(FailureDetector::Kind::absence, missing,
+                               fmt::format("no farewell for {:.1f} s", waited.count()));
+    if (loss) return loss;
+  }
 }
 
 void Membership::fail(int culprit, const std::string& reason) noexcept {

@@ -22,7 +22,7 @@ class Membership {
   // Returns when all ranks have joined. Throws TransportError (join) if not all ranks join in time,
   // if the master refuses this rank, or if the master cannot be reached; throws ConfigError if a
   // token is needed and none was given. On rank 0 this object runs the server until it is
-  // destroyed.
+  // destroyed. It takes over options.master_socket, also if it throws.
   explicit Membership(const JoinOptions& options);
   ~Membership();
 
@@ -54,7 +54,8 @@ class Membership {
                                          const std::string& text);
 
   // Announces that this rank has finished its work, and waits until all others have, so that no
-  // rank mistakes closed connections for a death. Returns the rank that does not answer after the
+  // rank mistakes closed connections for a death. It waits for as long as the others answer: a rank
+  // that works longer than the timeout is not lost. Returns the rank that does not answer after the
   // timeout, if any. If another rank announces a loss, it returns nothing, because this rank has
   // finished its work.
   std::optional<LostRank> leave(Seconds timeout);
@@ -63,7 +64,7 @@ class Membership {
   void fail(int culprit, const std::string& reason) noexcept;
 
  private:
-  void join(const JoinOptions& options);
+  void join(const JoinOptions& options, Socket inherited);
   void greet(const JoinOptions& options, Deadline deadline);
   void present(const JoinOptions& options, bool proven, std::array<Nonce, 2> nonces,
                Deadline deadline);

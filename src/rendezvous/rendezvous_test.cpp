@@ -148,10 +148,20 @@ TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
   EXPECT_TRUE(notified);
 }
 
+// Rank 1 works for several timeouts of rank 0, which asks it several times whether it is alive.
 TEST_F(Rendezvous, ARankThatIsStillWorkingIsNotLost) {
   const auto members = join_all(2);
-  EXPECT_FALSE(members[0]->leave(Seconds(0.1)));
+  std::atomic<int> questions = 0;
+  members[1]->on_question([&] { return ++questions, FailureDetector::kNobody; });
+  auto leaving = std::async(std::launch::async, [&] { return members[0]->leave(Seconds(0.05)); });
+  const Deadline patience = deadline_in(test::kPatience);
+  while (questions < 2 && milliseconds_left(patience) > 0) {
+    EXPECT_EQ(leaving.wait_for(std::chrono::milliseconds(10)), std::future_status::timeout);
+  }
   EXPECT_FALSE(members[1]->loss());
+  EXPECT_FALSE(members[1]->leave(test::kPatience));
+  EXPECT_FALSE(leaving.get());
+  EXPECT_FALSE(members[0]->loss());
 }
 
 TEST_F(Rendezvous, MissingRanksAreListed) {

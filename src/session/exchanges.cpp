@@ -1,10 +1,14 @@
 #include "session/exchanges.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
 #include "base/random.h"
+#include "thinwire/error.h"
 
 namespace thinwire {
 namespace {
@@ -18,31 +22,55 @@ RunOptions run_of_bucket(RunOptions run, std::size_t bucket) {
   return run;
 }
 
+// Buckets say the same things at different times, and a reader must know which one does.
+LogSink log_of_bucket(const LogSink& log, std::size_t bucket, std::size_t buckets) {
+  if (!log || buckets == 1) return log;
+  return [log, bucket, buckets](LogLevel level, std::string_view text) {
+    log(level, fmt::format("bucket {} of {}: {}", bucket + 1, buckets, text));
+  };
+}
+
 }  // namespace
 
 Session::Exchanges::Exchanges(const StrategyContext& context, const std::vector<Bucket>& buckets,
-                              const std::vector<std::unique_ptr<Strategy>>& strategies)
+                              const std::vector<std::unique_ptr<Strategy>>& strategies,
+                              Selection selection)
     : context_(context) {
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     parts_.push_back(
         std::make_unique<Part>(buckets[i], *strategies[i], run_of_bucket(context.run, i)));
+    parts_.back()->log = log_of_bucket(context.log, i, buckets.size());
   }
   if (parts_.size() == 1) return;
+  if (selection == Selection::carry) {
+    std::vector<std::size_t> sizes;
+    for (const Bucket& bucket : buckets) sizes.push_back(bucket.layout.numel);
+    shares_.emplace(std::move(sizes));
+  }
   lane_ = context.wire.lane();
   worker_ = std::make_unique<transport::BackgroundWorker>(context.wire.runtime());
 }
 
 StrategyContext Session::Exchanges::context_of(Part& part) const {
   Transport& wire = lane_ ? *lane_ : context_.wire;
-  return {wire, part.bucket.layout, part.run, part.stats, context_.log, context_.first_worker};
+  return {wire, part.bucket.layout, part.run, part.stats, part.log, context_.first_worker};
+}
+
+GradientStep Session::Exchanges::step_of(Part& part) const {
+  return {{context_of(part)}, part.step, part.params, part.grads, part.density_share};
 }
 
 void Session::Exchanges::begin() {
-  for (const auto& part : parts_) part->strategy.begin(context_of(*part));
+  // What strategies say here follows from the run, so that the first bucket speaks for all.
+  const LogSink silent;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const StrategyContext all = context_of(*parts_[i]);
+    parts_[i]->strategy.begin({all.wire, all.layout, all.run, all.stats,
+                               i == 0 ? context_.log : silent, all.first_worker});
+  }
 }
 
-void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std::uint64_t step,
-                                Seconds own_time) {
+void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std::uint64_t step) {
   Part& part = *parts_.at(bucket);
   if (part.submitted) throw std::logic_error("Session::submit: the bucket was submitted already");
   const std::size_t begin = part.bucket.begin, numel = part.bucket.layout.numel;
@@ -50,22 +78,25 @@ void Session::Exchanges::submit(std::size_t bucket, const ModelView& model, std:
   part.params = has_params ? Floats(model.params.subspan(begin, numel)) : Floats();
   part.grads = model.grads.subspan(begin, numel);
   part.step = step;
-  const auto all = static_cast<double>(std::max<std::size_t>(model.grads.size(), 1));
-  part.own_time = own_time * (static_cast<double>(numel) / all);
+  part.density_share = shares_ ? shares_->share(bucket) : 1;
   part.timeout = context_.wire.timeout();
+  part.exchanged = false;
+  if (worker_) {
+    part.ticket = worker_->post([this, &part] { exchange(part); });
+  } else {
+    exchange(part);
+  }
   part.submitted = true;
-  if (!worker_) return exchange(part);
-  part.ticket = worker_->post([this, &part] { exchange(part); });
 }
 
 // The time of an exchange that is not the strategy's own computing is the wire's.
 void Session::Exchanges::exchange(Part& part) {
   if (lane_) lane_->set_timeout(part.timeout);  // here, since the lane is this task's
-  const StrategyContext context = context_of(part);
-  const Transport& wire = context.wire;
+  const GradientStep step = step_of(part);
+  const Transport& wire = step.wire;
   const Seconds start = wire.now(), codec = part.stats.codec;
-  part.update =
-      part.strategy.exchange({{context}, part.step, part.params, part.grads, part.own_time});
+  part.update = part.strategy.exchange(step);
+  part.exchanged = true;
   const bool free = wire.runtime().simulated() && !part.run.charge_codec;
   const Seconds computed = free ? Seconds(0) : part.stats.codec - codec;
   part.stats.wire += wire.now() - start - computed;
@@ -80,7 +111,17 @@ Update Session::Exchanges::wait_all(Stats& stats) {
     if (!part->submitted) throw std::logic_error("Session::wait_all: a bucket was not submitted");
   }
   for (const auto& part : parts_) part->submitted = false;
-  for (std::size_t i = 0; i < parts_.size(); ++i) wait(i);
+  std::exception_ptr failure;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    try {
+      wait(i);
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  const Update update = failure ? Update::skipped() : join_updates();
+  if (update.skip) give_back_updates();
+  if (failure) std::rethrow_exception(failure);
   stats.residual_ratio = 0;
   for (const auto& part : parts_) {
     stats.codec += std::exchange(part->stats.codec, Seconds(0));
@@ -88,10 +129,33 @@ Update Session::Exchanges::wait_all(Stats& stats) {
     stats.wait += std::exchange(part->stats.wait, Seconds(0));
     stats.residual_ratio = std::max(stats.residual_ratio, part->stats.residual_ratio);
   }
-  return parts_.size() == 1 ? parts_[0]->update : join_updates();
+  if (shares_ && !update.skip) {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      shares_->observe(i, parts_[i]->grads, parts_[i]->update);
+    }
+    shares_->finish_step();
+  }
+  return update;
+}
+
+// The vote of a bucket knows only its own gradients, since the others may not be computed yet. So
+// buckets before and after one that is skipped have been exchanged, and their strategies have taken
+// their entries out of the residuals.
+void Session::Exchanges::give_back_updates() {
+  for (const auto& part : parts_) {
+    if (part->exchanged && !part->update.skip) part->strategy.give_back(step_of(*part));
+  }
+}
+
+void Session::Exchanges::set_shares(std::vector<double> shares) {
+  if (shares_) return shares_->set(std::move(shares));
+  if (!shares.empty()) {
+    throw WireError("session: the state has shares of buckets, but they are not carried here");
+  }
 }
 
 Update Session::Exchanges::join_updates() {
+  if (parts_.size() == 1) return parts_[0]->update;
   Update out{false, true, {}};
   indices_.clear();
   for (const auto& part : parts_) {

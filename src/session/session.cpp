@@ -29,7 +29,7 @@ constexpr std::uint64_t kMostSkippedInARow = 100;
 // vectors, the progress of rounds, and in which order. To be raised when docs/wire-format.md or a
 // collective changes.
 constexpr int kWireVersion = 4;
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 
 // Returns a text that is the same for the same tensors.
 std::string layout_text(const Layout& layout) {
@@ -78,6 +78,11 @@ StrategyContext Session::context(const Layout& layout) {
   return {wire_, layout, options_.run, stats_, options_.log, first_worker_};
 }
 
+Selection Session::selection() const {
+  const auto* gradients = dynamic_cast<const GradientStrategy*>(strategies_[0].get());
+  return gradients == nullptr ? Selection::bucket : gradients->selection();
+}
+
 SyncMode Session::sync_mode() const {
   if (alone() || model_strategy_ == nullptr) return SyncMode::synchronous;
   return model_strategy_->sync_mode();
@@ -117,7 +122,8 @@ void Session::check_agreement(const Layout& layout) {
 void Session::begin(ModelView model, std::uint64_t step) {
   require(Phase::created, "begin");
   step_ = step;
-  const std::size_t count = model_strategy_ != nullptr ? 1 : options_.buckets;
+  const bool divides = model_strategy_ == nullptr && selection() != Selection::global;
+  const std::size_t count = divides ? options_.buckets : 1;
   buckets_ = session::split_layout(model.layout, count);
   check_agreement(model.layout);
   if (!resumed_ || sync_mode() == SyncMode::synchronous) {
@@ -141,8 +147,10 @@ void Session::begin_strategies(ModelView model) {
     dense_steps_ = model_strategy_->dense_steps(options_.run);
     model_strategy_->begin(context(buckets_[0].layout), model.params, step_);
   } else {
-    exchanges_ = std::make_unique<Exchanges>(context(buckets_[0].layout), buckets_, strategies_);
+    exchanges_ = std::make_unique<Exchanges>(context(buckets_[0].layout), buckets_, strategies_,
+                                             selection());
     exchanges_->begin();
+    if (resumed_) exchanges_->set_shares(std::move(loaded_shares_));
   }
 }
 
@@ -160,9 +168,7 @@ Ticket Session::submit(ModelView model, std::size_t bucket) {
   }
   require(Phase::submitting, "submit");
   if (bucket >= buckets_.size()) throw std::out_of_range("Session::submit: no such bucket");
-  if (exchanges_) {
-    exchanges_->submit(bucket, model, step_, own_time_ + (wire_.now() - left_at_));
-  }
+  if (exchanges_) exchanges_->submit(bucket, model, step_);
   return {bucket};
 }
 
@@ -175,7 +181,6 @@ Update Session::wait_all(ModelView model) {
   require(Phase::submitting, "wait_all");
   // Whatever happens: a step whose exchange failed can only be followed by another one.
   phase_ = Phase::between_steps;
-  if (exchanges_) own_time_ = Seconds(0);
   const Update update = exchanges_ ? exchanges_->wait_all(stats_) : keep_gradients(model);
   phase_ = Phase::exchanged;
   left_at_ = wire_.now();
@@ -239,9 +244,16 @@ MutFloats Session::velocity(std::size_t numel) {
   return velocity_;
 }
 
+double Session::step_scale() const {
+  const bool own_step = model_strategy_ != nullptr && !alone() && step_ >= dense_steps_;
+  return own_step ? model_strategy_->step_scale() : 1;
+}
+
 void Session::apply(ModelView model, const Update& update, float learning_rate) {
   require(Phase::exchanged, "apply");
   if (update.skip) return;
+  const double scale = step_scale();
+  if (scale != 1) learning_rate = static_cast<float>(scale * static_cast<double>(learning_rate));
   session::apply_sgd(share_, model.params, model.grads, velocity_, update, learning_rate);
 }
 
@@ -296,6 +308,9 @@ void Session::save(Payload& out) const {
     writer.put<std::uint64_t>(state.size());
     writer.put(state);
   }
+  const std::vector<double> shares = exchanges_ ? exchanges_->shares() : std::vector<double>();
+  writer.put<std::uint64_t>(shares.size());
+  for (const double share : shares) writer.put(share);
 }
 
 void Session::load(Bytes in) {
@@ -316,6 +331,13 @@ void Session::load(Bytes in) {
     const Bytes state = reader.take(reader.get<std::uint64_t>());
     loaded_.emplace_back(state.begin(), state.end());
   }
+  const auto shares = reader.get<std::uint64_t>();
+  if (shares > count) {
+    throw WireError(
+        fmt::format("session: the state has shares of {} buckets, but {} buckets", shares, count));
+  }
+  loaded_shares_.clear();
+  for (std::uint64_t i = 0; i < shares; ++i) loaded_shares_.push_back(reader.get<double>());
   reader.expect_end();
   resumed_ = true;
 }

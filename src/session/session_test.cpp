@@ -44,7 +44,7 @@ SessionOptions options_for(const std::string& strategy) {
   return options;
 }
 
-// Messages of dense have no header that would tell.
+// Messages of dense have no header that would show the difference.
 TEST(Session, RanksThatBeginAtDifferentStepsAreNamed) {
   const auto begin = [](Session& session, int rank, ModelView model) {
     session.begin(model, rank == 2 ? 20 : 10);

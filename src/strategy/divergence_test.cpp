@@ -1,5 +1,5 @@
-// Sparse strategies when updates grow without bound: all ranks take the same measures in the same
-// steps, and go on from a checkpoint in the middle of it.
+// Strategies with residuals when updates grow without bound: all ranks take the same measures in
+// the same steps, and go on from a checkpoint in the middle of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +21,9 @@ test::StrategyRun run_of(const std::string& spec, std::uint64_t steps) {
   run.spec = spec;
   run.workers = 3;
   run.numel = 2000;
+  run.shape = {40, 50};
   run.steps = steps;
-  run.plan.sgd = {.momentum = 0.9f, .weight_decay = 0, .nesterov = false};
+  run.options.sgd = {.momentum = 0.9f, .weight_decay = 0, .nesterov = false};
   return run;
 }
 
@@ -34,12 +35,13 @@ class Divergence : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, Divergence,
                          testing::Values("topk:density=0.02,warmup=none",
                                          "gtopk:density=0.02,warmup=none",
-                                         "ps:density=0.02,warmup=none"));
+                                         "ps:density=0.02,warmup=none",
+                                         "grandk:density=0.02,warmup=none"));
 
 TEST_P(Divergence, IsAnsweredByAllRanksAlike) {
   test::StrategyRun run = run_of(GetParam(), 110);
   run.gradient = growing;
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   for (const test::RankRecord& record : records) ASSERT_EQ(record.grads, records[0].grads);
   std::vector<std::size_t> counts;
   for (const auto& update : records[0].grads) counts.push_back(changes(update));
@@ -51,15 +53,23 @@ TEST_P(Divergence, IsAnsweredByAllRanksAlike) {
   EXPECT_GT(most(80, 110), run.numel / 2);  // a dense step
 }
 
-TEST_P(Divergence, IsAnsweredAlikeAfterACheckpoint) {
+class DivergenceResumed : public Divergence {};
+INSTANTIATE_TEST_SUITE_P(All, DivergenceResumed,
+                         testing::Values("topk:density=0.02,warmup=none",
+                                         "gtopk:density=0.02,warmup=none",
+                                         "ps:density=0.02,warmup=none",
+                                         "grandk:density=0.02,warmup=none",
+                                         "powersgd:rank=1,start=0"));
+
+TEST_P(DivergenceResumed, IsAnsweredAlikeAfterACheckpoint) {
   test::StrategyRun run = run_of(GetParam(), 110);
   run.gradient = growing;
-  const auto whole = test::play(run);
+  const auto whole = test::run_strategy(run);
   run.steps = 92;
   std::vector<Payload> states;
-  for (const test::RankRecord& record : test::play(run)) states.push_back(record.state);
+  for (const test::RankRecord& record : test::run_strategy(run)) states.push_back(record.state);
   run.steps = 110;
-  const auto second = test::play(run, states.data(), 92);
+  const auto second = test::run_strategy(run, states.data(), 92);
   for (std::size_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(second[rank].state, whole[rank].state);
     EXPECT_EQ(second[rank].grads.back(), whole[rank].grads.back());

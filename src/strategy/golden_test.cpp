@@ -38,15 +38,15 @@ test::StrategyRun golden_run(std::string spec, int workers) {
   run.tensors = {{"a", 0, {150, 200}}, {"b", 30'000, {200}}, {"c", 30'200, {98, 100}}};
   run.steps = 5;
   run.gradient = test::wide_gradient;
-  run.plan.steps = 20;
-  run.plan.steps_per_epoch = 10;
-  run.plan.sgd = {.momentum = 0.9f, .weight_decay = 0.001f};
+  run.options.steps = 20;
+  run.options.steps_per_epoch = 10;
+  run.options.sgd = {.momentum = 0.9f, .weight_decay = 0.001f};
   return run;
 }
 
 Result result_of(const test::StrategyRun& run) {
   Result out;
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   std::vector<std::uint64_t> hashes;
   for (const auto& grads : records[0].grads) {
     hashes.push_back(base::hash64(std::as_bytes(std::span(grads))));

@@ -1,4 +1,4 @@
-// Memory over a long run, for every strategy.
+// The memory of every strategy does not grow in a long run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -19,7 +19,7 @@ constexpr bool kHeapIsReplaced = true;
 constexpr bool kHeapIsReplaced = false;
 #endif
 
-// Of all threads. What they keep for their next allocations counts, too.
+// Returns the bytes of all threads, including memory that they keep for their next allocations.
 std::size_t heap_in_use() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -36,7 +36,7 @@ TEST_P(Heap, DoesNotGrowAfterAThousandSteps) {
   options.size = 3;
   run_workers("threads", options, [&](Transport& wire) {
     test::ToyTraining training(wire, GetParam());
-    // While nothing is on its way, and nobody does anything.
+    // Measures while no message is in flight and all ranks wait.
     const auto measure = [&](std::size_t& result) {
       training.checkpoint();
       barrier(wire);
@@ -55,7 +55,7 @@ TEST_P(Heap, DoesNotGrowAfterAThousandSteps) {
 std::vector<std::string> all_strategies() {
   std::vector<std::string> names;
   for (const StrategyInfo& entry : strategies()) names.emplace_back(entry.name);
-  names.emplace_back("gossip:bits=4");  // letters of its own kind
+  names.emplace_back("gossip:bits=4");  // its quantized messages use memory of their own
   return names;
 }
 

@@ -1,4 +1,4 @@
-// What every registered strategy owes a trainer, as seen through Session: walks the list.
+// The laws of every registered strategy, tested through Session.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,21 +49,21 @@ double distance(std::span<const float> params) {
 struct TrainCase {
   std::string spec;
   int workers = 4;
-  std::string engine = "threads";
+  std::string backend = "threads";
   std::size_t buckets = 1;
   std::uint64_t steps = 20;  // of each worker, if all are equally fast
   int bad_rank = -1;         // the rank whose gradient is not finite in step 3
-  bool lost = false;         // no gradient is finite anywhere
+  bool lost = false;         // no gradient of any rank is finite
 };
 
-// All that is left of a worker at a checkpoint.
+// The state and the model of a worker at a checkpoint.
 struct Replica {
   std::vector<float> params = std::vector<float>(kLayout.numel, 0.25f);
   std::vector<float> velocity;
   Payload state;
   std::uint64_t step = 0;
   std::uint64_t skipped = 0;
-  std::vector<std::uint64_t> fresh;  // allocations of each step
+  std::vector<std::uint64_t> fresh;  // how many allocations each step made
 };
 
 void train_rank(const TrainCase& run_case, Transport& wire, Replica& replica, bool resume) {
@@ -116,7 +116,7 @@ std::vector<Replica> train(const TrainCase& run_case, std::vector<Replica> from 
   from.resize(static_cast<std::size_t>(run_case.workers));
   JoinOptions options;
   options.size = run_case.workers;
-  run_workers(run_case.engine, options, [&](Transport& wire) {
+  run_workers(run_case.backend, options, [&](Transport& wire) {
     train_rank(run_case, wire, from[static_cast<std::size_t>(wire.rank())], resume);
   });
   return from;
@@ -176,10 +176,10 @@ TEST_P(EachStrategy, EndsWithEqualReplicasCloserToTheTarget) {
 
 // Two runs give the same bits: on sim always, on threads unless real time decides.
 void expect_repetition(const std::string& spec, std::size_t buckets, SyncMode mode) {
-  const auto twice = [&](const std::string& engine) {
-    const TrainCase run_case{.spec = spec, .workers = 5, .engine = engine, .buckets = buckets};
+  const auto twice = [&](const std::string& backend) {
+    const TrainCase run_case{.spec = spec, .workers = 5, .backend = backend, .buckets = buckets};
     const auto first = train(run_case);
-    EXPECT_TRUE(same(first, train(run_case))) << engine << ", " << buckets << " buckets";
+    EXPECT_TRUE(same(first, train(run_case))) << backend << ", " << buckets << " buckets";
     return first;
   };
   const bool simulated = std::ranges::any_of(

@@ -55,11 +55,15 @@ std::string Strategy::describe() const {
   return name ? name.get() : mangled;
 }
 
+void GradientStrategy::give_back(const GradientStep&) {}
+
 int GradientStrategy::serving_ranks(int) const { return 0; }
 
 std::uint64_t ModelStrategy::dense_steps(const RunOptions&) const { return 0; }
 
 void ModelStrategy::before_step(const GradientStep&) {}
+
+double ModelStrategy::step_scale() const { return 1; }
 
 void ModelStrategy::quiesce(const StrategyContext&, MutFloats) {}
 

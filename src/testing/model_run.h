@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "testing/runtimes.h"
 #include "testing/strategy_driver.h"
 #include "thinwire/strategy.h"
 #include "transport/backends.h"
@@ -20,9 +21,9 @@ struct ModelRun {
   std::string spec = "gossip";
   int workers = 4;
   std::size_t numel = 50;
-  std::uint64_t steps = 40;  // of each worker, unless plan.samples ends the run before
-  RunOptions plan;
-  std::string engine = "sim";
+  std::uint64_t steps = 40;           // of each worker, unless options.samples ends the run before
+  RunOptions options = {.steps = 1};  // a run that is too short for a warm-up
+  std::string backend = "sim";
   std::optional<Network> network;
   std::string fault;
   // The parameters before the first step, the change of a parameter in a step, and the time of a
@@ -56,10 +57,10 @@ inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& recor
   if (params.empty()) {
     for (std::size_t i = 0; i < run.numel; ++i) params.push_back(run.start(wire.rank(), i));
   }
-  StrategyDriver driver(wire, run.spec, layout, run.plan);
+  StrategyDriver driver(wire, run.spec, layout, run.options);
   driver.begin(params);
   const auto over = [&] {
-    const std::uint64_t target = run.plan.samples;
+    const std::uint64_t target = run.options.samples;
     return driver.step() >= run.steps || (target > 0 && driver.global_samples() >= target);
   };
   while (!over()) {
@@ -82,13 +83,14 @@ inline void train_model(const ModelRun& run, Transport& wire, ModelRecord& recor
   record.bytes_sent = wire.traffic().bytes_sent;
 }
 
-inline std::vector<ModelRecord> play(const ModelRun& run, const AtStep& at_step = {}) {
+// Runs the strategy on all ranks. Returns one record per rank.
+inline std::vector<ModelRecord> run_strategy(const ModelRun& run, const AtStep& at_step = {}) {
   std::vector<ModelRecord> records(static_cast<std::size_t>(run.workers));
   transport::BackendOptions options;
   options.size = run.workers;
   options.network = run.network;
   options.fault = run.fault;
-  run_workers(run.engine, options, [&](Transport& wire) {
+  run_workers(run.backend, options, [&](Transport& wire) {
     train_model(run, wire, records[static_cast<std::size_t>(wire.rank())], at_step);
   });
   return records;
@@ -101,6 +103,7 @@ inline double mean_of(const std::vector<ModelRecord>& records, std::size_t eleme
   return sum / static_cast<double>(records.size());
 }
 
+// Returns whether the models of all ranks are equal after end().
 inline bool replicas_are_the_same(const std::vector<ModelRecord>& records) {
   for (const ModelRecord& record : records) {
     if (record.params != records[0].params) return false;
@@ -108,19 +111,19 @@ inline bool replicas_are_the_same(const std::vector<ModelRecord>& records) {
   return true;
 }
 
-// Expects that workers end when all together have taken run.plan.samples samples, and that each
-// takes as many of them as it has time for: `slow` takes `factor` times longer for a step.
+// Expects that workers end when all together have taken run.options.samples samples, and that each
+// takes as many of them as it has time for: rank `slow` takes `factor` times longer for a step.
 inline void expect_work_by_speed(ModelRun run, int slow, double factor) {
   run.steps = 100'000;
   run.seconds = [=](int rank, std::uint64_t) { return rank == slow ? 0.01 * factor : 0.01; };
-  const auto records = play(run);
+  const auto records = run_strategy(run);
   std::uint64_t samples = 0;
   for (const ModelRecord& record : records) {
     samples += run.samples_per_step * record.steps;
     EXPECT_EQ(record.global_samples, records[0].global_samples);
   }
-  EXPECT_GE(samples, run.plan.samples);
-  EXPECT_LT(samples, run.plan.samples + run.plan.samples / 10);
+  EXPECT_GE(samples, run.options.samples);
+  EXPECT_LT(samples, run.options.samples + run.options.samples / 10);
   const auto steps = [&](int rank) {
     return static_cast<double>(records[static_cast<std::size_t>(rank)].steps);
   };
@@ -128,11 +131,46 @@ inline void expect_work_by_speed(ModelRun run, int slow, double factor) {
   EXPECT_TRUE(replicas_are_the_same(records));
 }
 
-inline bool has_engine(std::string_view name) {
-  for (const TransportBackend& engine : transport_backends()) {
-    if (engine.name == name) return true;
-  }
-  return false;
+// The state and the model of each rank at a checkpoint.
+struct ModelCheckpoint {
+  std::uint64_t step = 0;
+  std::vector<Payload> states;
+  std::vector<std::vector<float>> models;
+};
+
+// Runs the strategy and returns the checkpoint after `step` steps.
+inline ModelCheckpoint checkpoint_at(const ModelRun& run, std::uint64_t step) {
+  const auto ranks = static_cast<std::size_t>(run.workers);
+  ModelCheckpoint out{step, std::vector<Payload>(ranks), std::vector<std::vector<float>>(ranks)};
+  run_strategy(run, [&](StrategyDriver& driver, MutFloats params) {
+    if (driver.step() != step) return;
+    driver.quiesce(params);
+    const auto rank = static_cast<std::size_t>(driver.wire().rank());
+    out.states[rank] = driver.save();
+    out.models[rank].assign(params.begin(), params.end());
+  });
+  return out;
+}
+
+// Resumes from the checkpoint and ends the run without a further step. The records have the models
+// and the samples.
+inline std::vector<ModelRecord> resume_and_end(const ModelRun& run,
+                                               const ModelCheckpoint& checkpoint) {
+  std::vector<ModelRecord> records(static_cast<std::size_t>(run.workers));
+  transport::BackendOptions options;
+  options.size = run.workers;
+  run_workers(run.backend, options, [&](Transport& wire) {
+    const auto rank = static_cast<std::size_t>(wire.rank());
+    ModelRecord& record = records[rank];
+    const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
+    StrategyDriver driver(wire, run.spec, layout, run.options, {}, checkpoint.step);
+    driver.load(checkpoint.states[rank]);
+    record.params = checkpoint.models[rank];
+    driver.begin(record.params);
+    driver.end(record.params);
+    record.global_samples = driver.global_samples();
+  });
+  return records;
 }
 
 }  // namespace thinwire::test

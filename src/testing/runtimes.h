@@ -1,4 +1,4 @@
-// For tests of time and concurrency: the runtimes that run in one process.
+// For tests: the backends of this build, and the runtimes that run in one process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 
 namespace thinwire::test {
 
-inline bool in_this_build(std::string_view transport) {
-  return std::ranges::any_of(transport_backends(), [&](const TransportBackend& backend) {
-    return backend.name == transport;
-  });
+// Returns whether this build has the transport of that name.
+inline bool has_backend(std::string_view name) {
+  return std::ranges::any_of(transport_backends(),
+                             [&](const TransportBackend& backend) { return backend.name == name; });
 }
 
 // Calls `code` on one worker of the named transport, with its runtime.
@@ -26,7 +26,7 @@ inline void on_runtime(const char* transport, const std::function<void(Runtime&)
 // Calls `code` once in real and, if this build has the simulator, once in virtual time.
 inline void on_each_runtime(const std::function<void(Runtime&)>& code) {
   for (const char* transport : {"threads", "sim"}) {
-    if (!in_this_build(transport)) continue;
+    if (!has_backend(transport)) continue;
     SCOPED_TRACE(transport);
     on_runtime(transport, code);
   }

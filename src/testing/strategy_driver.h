@@ -36,10 +36,7 @@ class StrategyDriver {
     own_time_ += wire_.now() - left_at_;
     const Update update = exchanged(grads, params);
     left_at_ = wire_.now();
-    if (models_ == nullptr) {
-      ++step_;
-      own_time_ = Seconds(0);
-    }
+    if (models_ == nullptr) ++step_;
     return update;
   }
 
@@ -85,7 +82,7 @@ class StrategyDriver {
 
   Update exchanged(MutFloats grads, Floats params) {
     if (gradients_ != nullptr && !alone()) {
-      return gradients_->exchange({{context()}, step_, params, grads, own_time_});
+      return gradients_->exchange({{context()}, step_, params, grads});
     }
     const bool dense = models_ != nullptr && !alone() && step_ < models_->dense_steps(run_);
     const bool finite = dense ? allreduce_mean(wire_, grads) : kernel::all_finite(grads);

@@ -33,7 +33,7 @@ struct StrategyRun {
   int workers = 2;
   std::size_t numel = 1000;
   std::uint64_t steps = 3;
-  RunOptions plan;
+  RunOptions options;
   std::function<float(int rank, std::uint64_t step, std::size_t element)> gradient = grid_gradient;
   std::vector<std::size_t> shape;   // of the only tensor; empty: one dimension of numel
   std::vector<TensorSlot> tensors;  // if not empty, used instead of `shape`
@@ -48,8 +48,11 @@ struct RankRecord {
   Stats stats;
 };
 
-inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resume_state = nullptr,
-                                    std::uint64_t first_step = 0) {
+// Runs the strategy on all ranks, from `first_step` on if a state is given for each rank. Returns
+// one record per rank.
+inline std::vector<RankRecord> run_strategy(const StrategyRun& run,
+                                            const Payload* resume_state = nullptr,
+                                            std::uint64_t first_step = 0) {
   std::vector<RankRecord> records(static_cast<std::size_t>(run.workers));
   JoinOptions options;
   options.size = run.workers;
@@ -58,7 +61,7 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
     Layout layout{{{"all", 0, run.shape.empty() ? std::vector{run.numel} : run.shape}}, run.numel};
     if (!run.tensors.empty()) layout.tensors = run.tensors;
     std::vector<float> grads(run.numel), params(run.numel, 0.5f);
-    StrategyDriver driver(wire, run.spec, layout, run.plan, {}, first_step);
+    StrategyDriver driver(wire, run.spec, layout, run.options, {}, first_step);
     if (resume_state != nullptr) driver.load(resume_state[wire.rank()]);
     driver.begin(params);
     while (driver.step() < run.steps) {
@@ -77,8 +80,9 @@ inline std::vector<RankRecord> play(const StrategyRun& run, const Payload* resum
   return records;
 }
 
-// Returns the warnings that rank 0 logs when the run begins.
-inline std::vector<std::string> warnings_of(const StrategyRun& run) {
+// Returns the warnings that rank 0 logs when the run begins, or goes on from these states.
+inline std::vector<std::string> warnings_of(const StrategyRun& run,
+                                            const Payload* resume_state = nullptr) {
   std::vector<std::string> out;
   const LogSink log = [&](LogLevel level, std::string_view text) {
     if (level >= LogLevel::warning) out.emplace_back(text);
@@ -87,7 +91,9 @@ inline std::vector<std::string> warnings_of(const StrategyRun& run) {
   options.size = run.workers;
   run_workers("threads", options, [&](Transport& wire) {
     const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
-    StrategyDriver(wire, run.spec, layout, run.plan, wire.rank() == 0 ? log : LogSink()).begin();
+    StrategyDriver driver(wire, run.spec, layout, run.options, wire.rank() == 0 ? log : LogSink());
+    if (resume_state != nullptr) driver.load(resume_state[wire.rank()]);
+    driver.begin();
   });
   return out;
 }
@@ -106,9 +112,9 @@ inline std::vector<float> held_back(const RankRecord& record, int rank, std::siz
   reader.get<std::uint32_t>();
   std::vector<float> held = strategy::get_floats(reader);  // none on a rank that only serves
   held.resize(numel, 0.0f);
-  strategy::get_floats(reader);  // velocity
-  strategy::get_floats(reader);  // ... of small tensors
-  reader.take(4 + 14 * 8);       // density and coverage
+  strategy::get_floats(reader);    // velocity
+  strategy::get_floats(reader);    // ... of small tensors
+  reader.take(4 + 2 * 4 + 9 * 8);  // warnings, density and coverage
   strategy::DivergenceGuard().load(reader);
   if (reader.left() == 0) return held;
   const auto shards = reader.get<std::uint64_t>();

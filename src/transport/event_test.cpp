@@ -16,7 +16,7 @@ constexpr Seconds kLong{100};   // longer than any test waits
 class SimEvent : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::in_this_build("sim")) GTEST_SKIP() << "sim is not in this build";
+    if (!test::has_backend("sim")) GTEST_SKIP() << "sim is not in this build";
   }
 };
 

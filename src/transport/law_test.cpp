@@ -11,18 +11,18 @@ namespace {
 
 struct Case {
   std::string name;
-  std::string_view engine;
+  std::string_view transport;
   std::optional<Network> network;
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
 std::vector<Case> cases() {
   std::vector<Case> out;
-  for (const TransportBackend& engine : transport_backends()) {
-    if (!engine.in_process) continue;
-    out.push_back({std::string(engine.name), engine.name, std::nullopt});
-    if (engine.name == "threads") {
-      out.push_back({"shaped", engine.name, Network{20e9, Seconds(100e-6)}});
+  for (const TransportBackend& backend : transport_backends()) {
+    if (!backend.in_process) continue;
+    out.push_back({std::string(backend.name), backend.name, std::nullopt});
+    if (backend.name == "threads") {
+      out.push_back({"shaped", backend.name, Network{20e9, Seconds(100e-6)}});
     }
   }
   return out;
@@ -35,7 +35,7 @@ TEST_P(TransportLaw, Holds) {
   JoinOptions options;
   options.size = law.ranks;
   options.network = setting.network;
-  run_workers(setting.engine, options, law.check);
+  run_workers(setting.transport, options, law.check);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportLaw,

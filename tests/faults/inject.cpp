@@ -84,13 +84,12 @@ std::map<std::uint64_t, int> sockets_of(pid_t pid) {
 }
 
 void shut_down(pid_t pid, int descriptor) {
-  const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (process < 0) fail("pidfd_open");
-  const int ours = static_cast<int>(syscall(SYS_pidfd_getfd, process, descriptor, 0));
-  close(process);
-  if (ours < 0) fail("pidfd_getfd");
-  shutdown(ours, SHUT_RDWR);
-  close(ours);
+  const base::UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) fail("pidfd_open");
+  const base::UniqueFd ours(
+      static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), descriptor, 0)));
+  if (!ours) fail("pidfd_getfd");
+  shutdown(ours.get(), SHUT_RDWR);
 }
 
 }  // namespace
@@ -105,22 +104,18 @@ Ranks ranks_of(const test::ChildProcess& run) {
 
 RankProcesses::RankProcesses(const Ranks& ranks) {
   for (const auto& [rank, pid] : ranks) {
-    const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    if (handle >= 0) {
-      handles_.push_back(handle);
+    base::UniqueFd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (handle) {
+      handles_.push_back(std::move(handle));
     } else if (errno != ESRCH) {
       fail("pidfd_open");
     }
   }
 }
 
-RankProcesses::~RankProcesses() {
-  for (const int handle : handles_) close(handle);
-}
-
 int RankProcesses::ended() const {
   std::vector<pollfd> events;
-  for (const int handle : handles_) events.push_back({handle, POLLIN, 0});
+  for (const base::UniqueFd& handle : handles_) events.push_back({handle.get(), POLLIN, 0});
   return std::max(0, poll(events.data(), events.size(), 0));
 }
 
@@ -183,30 +178,30 @@ std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t cho
   return {victim, other};
 }
 
-Ballast::Ballast(const fs::path& directory, std::uint64_t room)
-    : file_(directory / "ballast"),
+DiskFiller::DiskFiller(const fs::path& directory, std::uint64_t room)
+    : file_(directory / "filler"),
       room_(room),
       fd_(open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {
-  if (fd_ < 0) fail(file_);
+  if (!fd_) fail(file_);
   fill();
 }
 
-void Ballast::fill() {
+void DiskFiller::fill() {
   // This is repeated if the workers have used some of the space meanwhile, because posix_fallocate
   // takes all or nothing.
   for (int error = ENOSPC; error == ENOSPC;) {
     struct statvfs disk {};
-    if (fstatvfs(fd_, &disk) != 0) fail("fstatvfs");
+    if (fstatvfs(fd_.get(), &disk) != 0) fail("fstatvfs");
     const std::uint64_t free_bytes = disk.f_bavail * disk.f_frsize;
     if (free_bytes <= room_) return;
     const std::uint64_t more = free_bytes - room_;
-    error = posix_fallocate(fd_, static_cast<off_t>(taken_), static_cast<off_t>(more));
+    error = posix_fallocate(fd_.get(), static_cast<off_t>(taken_), static_cast<off_t>(more));
     if (error == 0) taken_ += more;
   }
 }
 
-Ballast::~Ballast() {
-  close(fd_);
+DiskFiller::~DiskFiller() {
+  fd_.reset();
   std::error_code ignored;
   fs::remove(file_, ignored);
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "testing/child_process.h"
 
 namespace thinwire::faults {
@@ -22,15 +23,12 @@ Ranks ranks_of(const test::ChildProcess& run);
 class RankProcesses {
  public:
   explicit RankProcesses(const Ranks& ranks);
-  ~RankProcesses();
-  RankProcesses(const RankProcesses&) = delete;
-  RankProcesses& operator=(const RankProcesses&) = delete;
 
   int size() const noexcept { return static_cast<int>(handles_.size()); }
   int ended() const;  // how many of them have ended
 
  private:
-  std::vector<int> handles_;
+  std::vector<base::UniqueFd> handles_;
 };
 
 // The resources of a run's processes that could outlive them, identified by inodes. Ports and file
@@ -48,12 +46,12 @@ Resources still_there(const Resources& before);
 std::set<int> close_connection(const Ranks& ranks, int victim, std::uint32_t choice);
 
 // Fills the disk of a directory except for `room` bytes, until this object is destroyed.
-class Ballast {
+class DiskFiller {
  public:
-  Ballast(const std::filesystem::path& directory, std::uint64_t room);
-  ~Ballast();
-  Ballast(const Ballast&) = delete;
-  Ballast& operator=(const Ballast&) = delete;
+  DiskFiller(const std::filesystem::path& directory, std::uint64_t room);
+  ~DiskFiller();
+  DiskFiller(const DiskFiller&) = delete;
+  DiskFiller& operator=(const DiskFiller&) = delete;
 
   // Fills space that has become free since, for example because old checkpoints were removed.
   void fill();
@@ -62,7 +60,7 @@ class Ballast {
   std::filesystem::path file_;
   std::uint64_t room_;
   std::uint64_t taken_ = 0;
-  int fd_;
+  base::UniqueFd fd_;
 };
 
 // A small file system (tmpfs) at `directory` in a mount namespace of its own: only this thread and

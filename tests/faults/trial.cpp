@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "testing/child_process.h"
+#include "testing/scratch_directory.h"
+#include "tests/faults/error_check.h"
 #include "tests/faults/inject.h"
-#include "tests/faults/witness.h"
 
 namespace thinwire::faults {
 namespace {
@@ -81,7 +82,6 @@ class Trial {
         deadlines_(deadlines),
         out_(scratch / "out"),
         temporary_(scratch / "tmp"),
-        events_(scratch / "events.jsonl"),
         outcome_{fault} {
     fs::create_directories(temporary_);
     fs::create_directories(out_);
@@ -182,7 +182,7 @@ class Trial {
         break;
       case Kind::full:
         constexpr std::uint32_t kMostRoom = 1 << 20;  // less than a checkpoint needs
-        ballast_.emplace(out_, fault().choice % kMostRoom);
+        filler_.emplace(out_, fault().choice % kMostRoom);
     }
   }
 
@@ -198,7 +198,7 @@ class Trial {
     bool continued = !fault().continued;
     const bool all_ended = look_until(
         [&] {
-          if (ballast_) ballast_->fill();
+          if (filler_) filler_->fill();
           const int ended = others.ended();
           if (ended > 0 && !std::exchange(continued, true)) {
             kill(ranks_.at(fault().victim), SIGCONT);
@@ -218,21 +218,21 @@ class Trial {
   }
 
   void examine(const test::ChildProcess& run) {
-    Scene scene;
-    scene.host = this_host();
-    scene.joining = joining();
-    scene.without_deadline = fault().kind != Kind::stop;
+    ExpectedErrors expected;
+    expected.host = this_host();
+    expected.joining = joining();
+    expected.without_deadline = fault().kind != Kind::stop;
     if (!joining()) {
-      for (const auto& [rank, pid] : survivors()) scene.survivors.insert(rank);
+      for (const auto& [rank, pid] : survivors()) expected.survivors.insert(rank);
     }
     const bool full = fault().kind == Kind::full;
     const std::vector<ErrorFields> errors = errors_in(events_);
-    scene.blamed = full ? ranks_without_room(errors) : blamed_;
+    expected.blamed = full ? ranks_without_room(errors) : blamed_;
     const int code = run.exit_code().value_or(-1);
-    const std::string missing = full && scene.blamed.empty() ? "no error says that the disk is full"
-                                : fault().transport == "mpi"
-                                    ? not_named_under_mpi(errors, run.merged(), scene, code)
-                                    : not_named(errors, run.err(), scene, code);
+    const std::string missing =
+        full && expected.blamed.empty() ? "no error says that the disk is full"
+        : fault().transport == "mpi"    ? not_named_under_mpi(errors, run.merged(), expected, code)
+                                        : not_named(errors, run.err(), expected, code);
     outcome_.named = missing.empty();
     if (!outcome_.named) note_problem(missing);
   }
@@ -273,7 +273,7 @@ class Trial {
   }
 
   void resume() {
-    ballast_.reset();
+    filler_.reset();
     const std::uint64_t newest = newest_checkpoint(out_);
     test::Words words = command(newest + kSaveEvery);
     words.push_back("--resume");
@@ -306,12 +306,15 @@ class Trial {
 
   std::string program_;
   Deadlines deadlines_;
-  fs::path out_, temporary_, events_;
+  fs::path out_, temporary_;
+  // On another disk than the run's files: when the small disk is full, the error still is recorded.
+  test::ScratchDirectory evidence_;
+  fs::path events_ = evidence_.path() / "events.jsonl";
   Outcome outcome_;
   Ranks ranks_;
   // The ranks that survivors may name. For a full disk it is the rank that writes next.
   std::set<int> blamed_;
-  std::optional<Ballast> ballast_;
+  std::optional<DiskFiller> filler_;
 };
 
 }  // namespace

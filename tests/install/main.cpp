@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
 
 static_assert(THINWIRE_VERSION_MAJOR == 0 && THINWIRE_VERSION_MINOR >= 2);
@@ -61,7 +62,18 @@ void check_errors(const JoinOptions& options) {
 
 }  // namespace
 
+// Uses the clock, a task and an event of the process without a transport.
+void check_runtime() {
+  Runtime& runtime = system_runtime();
+  const Seconds start = runtime.now();
+  const std::unique_ptr<Event> event = runtime.make_event();
+  const std::unique_ptr<Task> task = runtime.launch([&event] { event->notify(); });
+  if (!event->wait(Seconds(60)) || runtime.now() < start) std::exit(1);
+  task->join();
+}
+
 int main() {
+  check_runtime();
   JoinOptions options;
   options.size = 3;
   check_errors(options);

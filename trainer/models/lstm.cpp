@@ -35,7 +35,8 @@ class Lstm final : public Network {
 
 std::shared_ptr<Network> make_lstm(const ExampleShape& shape) {
   if (shape.kind != ExampleShape::Kind::sequence) {
-    throw ConfigError("model 'lstm': the data must be sequences; use --data text:FILE");
+    throw ConfigError(
+        "model 'lstm': the data must be sequences, not images; use the data set 'text:FILE'");
   }
   return std::make_shared<Lstm>(shape);
 }

@@ -69,8 +69,8 @@ void initialise_convolutions(torch::nn::Module& module) {
 
 void require_images(std::string_view model, const ExampleShape& shape) {
   if (shape.kind != ExampleShape::Kind::image) {
-    throw ConfigError(
-        fmt::format("model '{}': the data must be images, not sequences; use --model lstm", model));
+    throw ConfigError(fmt::format(
+        "model '{}': the data must be images, not sequences; use the model 'lstm'", model));
   }
 }
 

@@ -9,8 +9,9 @@ namespace {
 namespace nn = torch::nn;
 
 constexpr std::int64_t kPool = 0;
-constexpr std::int64_t kPlan[] = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
-                                  kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
+// The channels of the convolutions in their order, with the places of the poolings.
+constexpr std::int64_t kWidths[] = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
+                                    kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
 
 // Configuration D of Simonyan & Zisserman 2015 with batch norm, and one linear layer in place of
 // three, as is usual for images of 32x32.
@@ -18,7 +19,7 @@ class Vgg16 final : public Network {
  public:
   explicit Vgg16(const ExampleShape& shape) : output_(512, shape.classes) {
     std::int64_t in = shape.channels;
-    for (const std::int64_t width : kPlan) {
+    for (const std::int64_t width : kWidths) {
       if (width == kPool) {
         features_->push_back(nn::MaxPool2d(2));
         continue;

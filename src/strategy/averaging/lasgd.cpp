@@ -1,14 +1,15 @@
 // Local Asynchronous SGD (Avidor and Tal Israel, arXiv 2203.13085): every worker trains at its own
-// speed, while a task in the background averages snapshots of all models, exactly, by all-reduce.
-// docs/asynchronous.md says how the two fit together.
+// speed, while a task in the background averages snapshots of all models by all-reduce.
+// docs/asynchronous.md describes how averages enter the models.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "base/number.h"
 #include "base/spec.h"
 #include "kernel/finite.h"
+#include "strategy/averaging/difference_average.h"
 #include "strategy/averaging/merge_ledger.h"
 #include "strategy/common/consensus.h"
 #include "strategy/common/gradient_guard.h"
@@ -21,8 +22,9 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 2;
+constexpr std::uint32_t kStateVersion = 4;
 constexpr std::uint64_t kAuto = 0;
+constexpr unsigned kFullBits = 32;
 constexpr std::uint64_t kShortestBound = 16;  // steps, when it is automatic
 // Elements that are averaged at a time: large enough that latency does not matter, small next to
 // the model.
@@ -37,15 +39,21 @@ constexpr float kLeastShare = 0.05f;  // of what is pending, per step
 
 class LaSgd final : public ModelStrategy {
  public:
-  LaSgd(std::uint64_t period, std::uint64_t bound)
+  LaSgd(std::uint64_t period, std::uint64_t bound, unsigned bits)
       : asked_period_(period),
         asked_bound_(bound),
-        rounds_([this](Transport& lane) { average(lane); }) {}
+        bits_(bits),
+        rounds_([this](Transport& lane) { average(lane); }) {
+    if (bits < kFullBits) differences_.emplace(bits);
+  }
 
   void begin(const StrategyContext& context, Floats params, std::uint64_t step) override {
     last_merge_ = step;
     ledger_.begin(params);
     numel_ = params.size();
+    if (differences_) {
+      differences_->begin(params, part_numel(context.wire), context.wire.size());
+    }
     rounds_.open(context.wire, context.run.samples);
   }
 
@@ -100,32 +108,45 @@ class LaSgd final : public ModelStrategy {
     writer.put(global_samples_);
     guard_.save(writer);
     put_floats(writer, ledger_.pending());
+    writer.put<std::uint32_t>(bits_);
+    put_floats(writer, differences_ ? Floats(differences_->reference()) : Floats());
+    writer.put(rounds_.work_time().count());
+    writer.put(rounds_.step_time().count());
   }
 
   void load(Bytes in) override {
     base::ByteReader reader(in, "the state of lasgd");
-    if (const auto version = reader.get<std::uint32_t>(); version != kStateVersion) {
-      throw WireError(fmt::format("the state of lasgd has version {}, this build reads {}", version,
-                                  kStateVersion));
-    }
+    expect_version(reader, kStateVersion, "lasgd");
     samples_ = reader.get<std::uint64_t>();
     global_samples_ = reader.get<std::uint64_t>();
     guard_.load(reader);
     ledger_.restore(get_floats(reader));
+    if (const auto bits = reader.get<std::uint32_t>(); bits != bits_) {
+      throw WireError(
+          fmt::format("lasgd: the state is of a run with bits={}, not {}", bits, bits_));
+    }
+    std::vector<float> reference = get_floats(reader);
+    if (differences_) differences_->restore(std::move(reference));
+    const auto work = reader.get<double>(), step = reader.get<double>();
+    if (!(work >= 0 && std::isfinite(work) && step >= 0 && std::isfinite(step))) {
+      throw WireError(
+          fmt::format("lasgd: its state is damaged (a round of {} s, a step of {} s)", work, step));
+    }
+    rounds_.restore_times(Seconds(work), Seconds(step));
     reader.expect_end();
   }
 
  private:
-  // Own steps between snapshots: enough to hide the whole all-reduce.
+  // Returns how many steps this worker makes between snapshots: enough to hide the all-reduce.
   std::uint64_t period() const {
     if (asked_period_ != kAuto) return asked_period_;
     const double step = rounds_.step_time().count(), work = rounds_.work_time().count();
     if (step <= 0 || work <= step) return 1;
     const auto hidden = static_cast<std::uint64_t>(std::min(std::ceil(work / step), 1e6));
-    // No longer than workers go on without a merge: they would wait for a round that nobody begins.
+    // The period must not exceed the bound: workers would wait for a round that no worker begins.
     return asked_bound_ != kAuto ? std::min(hidden, asked_bound_) : hidden;
   }
-  // Own steps without a merge after which this worker waits for one.
+  // Returns after how many steps without a merge this worker waits for one.
   std::uint64_t bound() const {
     return asked_bound_ != kAuto ? asked_bound_ : std::max(kShortestBound, 4 * period());
   }
@@ -144,6 +165,8 @@ class LaSgd final : public ModelStrategy {
     global_samples_ += samples;
     last_merge_ = step.step;
     ledger_.merge(step.params);
+    const bool is_last = step.step + 1 == synchronous_steps(step.run);
+    if (differences_ && is_last) differences_->set_reference(step.params);
   }
 
   void free_step(const ModelStep& step) {
@@ -163,12 +186,11 @@ class LaSgd final : public ModelStrategy {
 
   void await_merge(const ModelStep& step) {
     const Seconds start = step.wire.now();
-    bool merged = false;
-    while (!merged && !rounds_.target_reached()) {
+    while (!ledger_.has_completed_round() && !rounds_.target_reached()) {
       rounds_.wait_for_round();
       rounds_.rethrow_failure();
-      merged = ledger_.merge(step.params, merged_share(step.run));
     }
+    ledger_.merge(step.params, merged_share(step.run));
     last_merge_ = step.step;
     const Seconds waited = step.wire.now() - start;
     step.stats.wait += waited;
@@ -181,45 +203,51 @@ class LaSgd final : public ModelStrategy {
     global_samples_ = global_samples();
   }
 
-  // One round, in the background.
+  // Returns how many elements are averaged at a time. With a payload scale, the part of the model
+  // has as many parts as the whole model.
+  static std::size_t part_numel(const Transport& wire) {
+    return static_cast<std::size_t>(
+        std::max(1.0, static_cast<double>(kPart) / transport::payload_scale(wire)));
+  }
+
+  // Executes one round, in the background task.
   void average(Transport& lane) {
-    // With a payload scale, the part of the model has as many parts as the whole model.
-    const auto part = static_cast<std::size_t>(
-        std::max(1.0, static_cast<double>(kPart) / transport::payload_scale(lane)));
+    const std::size_t part = part_numel(lane);
     for (std::size_t begin = 0; begin < numel_; begin += part) {
       snapshot_.resize(std::min(part, numel_ - begin));
       ledger_.snapshot(begin, snapshot_);
-      mean_ = snapshot_;
-      if (!allreduce_mean(lane, mean_)) {
-        throw Error(
-            "the mean of all models is not finite: training diverged; a smaller learning "
-            "rate or a warm-up may help");
-      }
+      if (!average_part(lane, begin)) throw diverged("the mean of all models is not finite");
       ledger_.add(begin, mean_, snapshot_, kGain);
     }
     ledger_.complete_round();
   }
 
+  // Makes mean_ of the snapshots of all ranks. In few bits, snapshot_ becomes what was sent of it.
+  bool average_part(Transport& lane, std::size_t begin) {
+    if (differences_) {
+      mean_.resize(snapshot_.size());
+      return differences_->average(lane, begin, snapshot_, mean_);
+    }
+    mean_ = snapshot_;
+    return allreduce_mean(lane, mean_);
+  }
+
   const std::uint64_t asked_period_, asked_bound_;
-  std::uint64_t last_merge_ = 0;                    // the step at whose end it was
+  const unsigned bits_;
+  std::uint64_t last_merge_ = 0;                    // the step of the last merge
   std::uint64_t samples_ = 0, global_samples_ = 0;  // while no rounds are going on
   Seconds blocked_{0};
   std::uint64_t blocked_steps_ = 0;
   GradientGuard guard_;
   MergeLedger ledger_;
   std::size_t numel_ = 0;
-  std::vector<float> snapshot_, mean_;  // of the rounds
-  ProgressRounds rounds_;               // last: its task uses the members above
+  std::optional<DifferenceAverage> differences_;  // if models are averaged in few bits
+  std::vector<float> snapshot_, mean_;            // of the rounds
+  ProgressRounds rounds_;                         // last: its task uses the members above
 };
 
 std::uint64_t steps_or_auto(base::Spec& spec, std::string_view key) {
-  constexpr std::uint64_t kMost = 1'000'000;
-  const std::string text = spec.text(key, "auto", "auto, 1 ... 1000000");
-  if (text == "auto") return kAuto;
-  const auto steps = base::parse_number<std::uint64_t>(text);
-  if (steps && *steps >= 1 && *steps <= kMost) return *steps;
-  throw ConfigError(fmt::format("lasgd: {}={}: auto or a number of steps from 1 to {} is needed",
-                                key, text, kMost));
+  return static_cast<std::uint64_t>(spec.integer_or_auto(key, 1, 1'000'000).value_or(kAuto));
 }
 
 }  // namespace
@@ -228,10 +256,13 @@ std::unique_ptr<Strategy> make_lasgd(base::Spec& spec) {
   const std::uint64_t period = steps_or_auto(spec, "period"), bound = steps_or_auto(spec, "max");
   if (bound != kAuto && bound < period) {
     throw ConfigError(fmt::format(
-        "lasgd: max={} is below period={}: workers would wait for rounds that nobody has begun",
-        bound, period));
+        "lasgd: max={} is below period={}, so that workers would wait for rounds that no worker "
+        "begins; use max={} or more",
+        bound, period, period));
   }
-  return std::make_unique<LaSgd>(period, bound);
+  static constexpr std::string_view kBits[] = {"4", "32"};
+  const unsigned bits = spec.choice("bits", kBits) == "4" ? 4 : kFullBits;
+  return std::make_unique<LaSgd>(period, bound, bits);
 }
 
 }  // namespace thinwire::strategy

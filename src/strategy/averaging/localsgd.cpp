@@ -11,7 +11,7 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 
 class LocalSgd final : public ModelStrategy {
  public:
@@ -26,10 +26,7 @@ class LocalSgd final : public ModelStrategy {
   void after_step(const ModelStep& step) override {
     const bool due = (step.step + 1) % period_ == 0 && step.step >= synchronous_steps(step.run);
     if (!due || allreduce_mean(step.wire, step.params)) return;
-    throw Error(fmt::format(
-        "localsgd: the mean of all models after step {} is not finite; a smaller learning rate may "
-        "help",
-        step.step));
+    throw diverged(fmt::format("the mean of all models is not finite (step {})", step.step));
   }
 
   void end(const StrategyContext& context, MutFloats params) override {
@@ -49,7 +46,7 @@ class LocalSgd final : public ModelStrategy {
   }
   void load(Bytes in) override {
     base::ByteReader reader(in, "the state of localsgd");
-    expect_version(reader.get<std::uint32_t>(), kStateVersion, "localsgd");
+    expect_version(reader, kStateVersion, "localsgd");
     guard_.load(reader);
     reader.expect_end();
   }

@@ -16,7 +16,7 @@ constexpr float kSmall = 1e-30f;
 void MergeLedger::begin(Floats params) {
   const std::lock_guard lock(mutex_);
   prepare(pending_, params.size(), "pending sum");
-  any_ = true;  // restored, perhaps
+  any_ = true;  // the sum may have been restored
   view_.assign(params.begin(), params.end());
   for (std::size_t i = 0; i < view_.size(); ++i) view_[i] += pending_[i];
 }
@@ -56,6 +56,11 @@ void MergeLedger::add(std::size_t begin, Floats result, Floats snapshot, float g
 void MergeLedger::complete_round() {
   const std::lock_guard lock(mutex_);
   completed_ = true;
+}
+
+bool MergeLedger::has_completed_round() const {
+  const std::lock_guard lock(mutex_);
+  return completed_;
 }
 
 }  // namespace thinwire::strategy

@@ -24,7 +24,7 @@ class Group {
     }
   }
 
-  // Part of a round: what the background tasks of all workers do with elements [begin, end).
+  // Executes a part of a round: the work of all background tasks on elements [begin, end).
   void take_snapshots(std::size_t begin, std::size_t end) {
     snapshots_.assign(models_.size(), std::vector<float>(end - begin));
     mean_.assign(end - begin, 0.0f);
@@ -90,8 +90,8 @@ TEST(MergeLedger, LocalStepsMadeDuringARoundSurvive) {
   EXPECT_LT(group.spread(), 1e-5) << "the next round shares it";
 }
 
-// Back to back, with a worker that merges only every seventh time: had snapshots not included what
-// is pending, the models would fly apart.
+// Rounds follow each other, and one worker merges only after every seventh. If snapshots did not
+// include the pending sum, the models would diverge.
 TEST(MergeLedger, RoundsOverlapWithoutHarm) {
   Group group(8, 6, 2);
   const double before = group.sum(0);
@@ -106,7 +106,7 @@ TEST(MergeLedger, RoundsOverlapWithoutHarm) {
   EXPECT_NEAR(group.sum(0), before, 1e-5);
 }
 
-// A part of what is pending moves at a time, and rounds correct a part of the differences.
+// A merge moves a part of the pending sum, and a round corrects a part of the differences.
 TEST(MergeLedger, PartsAddUpToTheWhole) {
   MergeLedger ledger;
   std::vector<float> model = {1, 2};
@@ -122,7 +122,7 @@ TEST(MergeLedger, PartsAddUpToTheWhole) {
   EXPECT_EQ(ledger.pending(), (std::vector<float>{0, 0}));
 }
 
-TEST(MergeLedger, TellsOfCompletedRoundsOnce) {
+TEST(MergeLedger, ReportsACompletedRoundOnce) {
   MergeLedger ledger;
   std::vector<float> model(3);
   ledger.begin(model);
@@ -148,8 +148,8 @@ TEST(MergeLedger, WhatIsPendingSurvivesACheckpoint) {
   EXPECT_THROW(other.begin(model), WireError);
 }
 
-// Any order of steps, merges and (parts of) rounds: the sum of all models is what they started with
-// plus what the optimizers added, and quiet rounds bring them together.
+// With any order of steps, merges and parts of rounds, the sum of all models is the sum of the
+// first models plus all steps; and rounds without further steps make the models equal.
 RC_GTEST_PROP(MergeLedger, NothingIsLostUnderAnySchedule, ()) {
   const auto workers = *rc::gen::inRange<std::size_t>(1, 9);
   for (std::uint64_t schedule = 0; schedule < 20; ++schedule) {

@@ -1,16 +1,18 @@
 #include "strategy/common/consensus.h"
-#include "kernel/finite.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "kernel/finite.h"
 #include "strategy/common/phase_time.h"
 #include "thinwire/collective.h"
 
 namespace thinwire::strategy {
 namespace {
 
-// Of one value per rank, added in rank order, so that all ranks round alike.
+// Returns the sum of one value per rank. It is added in rank order, so that all ranks round alike.
 double sum_over_ranks(Transport& wire, double mine) {
   std::vector<double> all(static_cast<std::size_t>(wire.size()));
   allgather(wire, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
@@ -32,8 +34,18 @@ double distance(Transport& wire, Floats before, Floats mean) {
 
 }  // namespace
 
+std::uint64_t early_steps(const RunOptions& run, std::uint64_t fewest) {
+  if (run.steps == 0) return std::max(fewest, run.warmup_steps);
+  return std::min(std::max({fewest, run.steps / 50, run.warmup_steps}), run.steps / 10);
+}
+
 std::uint64_t synchronous_steps(const RunOptions& run) {
-  return std::min(std::max(run.steps / 50, run.warmup_steps), run.steps / 10);
+  constexpr std::uint64_t kOfUnknownLength = 10;
+  return early_steps(run, run.steps == 0 ? kOfUnknownLength : 0);
+}
+
+Error diverged(std::string_view problem) {
+  return Error(fmt::format("training: {}; a smaller learning rate or a warm-up may help", problem));
 }
 
 void agree_on_mean(const StrategyContext& context, MutFloats params, double weight) {
@@ -42,8 +54,7 @@ void agree_on_mean(const StrategyContext& context, MutFloats params, double weig
   const double share = weight / sum_over_ranks(wire, weight);
   for (float& value : params) value = static_cast<float>(share * value);
   allreduce_sum(wire, params);
-  if (!kernel::all_finite(params))
-    throw Error("the mean of all models is not finite: training diverged");
+  if (!kernel::all_finite(params)) throw diverged("the mean of all models is not finite");
   context.stats.consensus_distance = distance(wire, before, params);
 }
 

@@ -51,7 +51,7 @@ TEST(DensityControl, AGivenDensityStaysAsItIs) {
 
 std::vector<std::uint64_t> decisions(std::uint64_t steps, double applied, const char* keys = "") {
   DensityControl density = control(keys);
-  const RunOptions run{.steps = steps};
+  const RunOptions run{.steps = steps, .steps_per_epoch = 200};
   density.begin(run, 4, applied);
   std::vector<std::uint64_t> out;
   for (std::uint64_t step = 0; step < (steps == 0 ? 2500 : steps); ++step) {
@@ -62,74 +62,92 @@ std::vector<std::uint64_t> decisions(std::uint64_t steps, double applied, const 
 
 TEST(DensityControl, DecidesRarely) {
   using Steps = std::vector<std::uint64_t>;
-  EXPECT_EQ(decisions(5000, 4), (Steps{100, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500}));
-  EXPECT_EQ(decisions(999, 4), Steps{}) << "times decide nothing in a short run";
-  EXPECT_EQ(decisions(0, 4), Steps{}) << "nor in a run of unknown length";
-  EXPECT_EQ(decisions(5000, 4, ":budget=0"), Steps{});
-  EXPECT_EQ(decisions(150, 1), Steps{20}) << "how many picks are applied is measured nevertheless";
+  EXPECT_EQ(decisions(5000, 1), (Steps{225, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500}))
+      << "first 2 % after the warm-up of 2.5 %";
+  EXPECT_EQ(decisions(5000, 1, ":warmup=none")[0], 100u);
+  EXPECT_EQ(decisions(5000, 1, ":warmup=0.2+0.1+0.05")[0], 700u);
+  EXPECT_EQ(decisions(5000, 4), Steps{}) << "all picks are applied, so that nothing is measured";
+  EXPECT_EQ(decisions(0, 1), Steps{}) << "nor in a run of unknown length";
+  EXPECT_EQ(decisions(150, 1), Steps{24});
   EXPECT_EQ(decisions(20, 1), Steps{});
 }
 
-// What all ranks count in every step since the last decision.
-struct Measured {
-  double delivered = 0, changed = 1;
-  double own = 0, exchange = 0;
-};
-
-// Two ranks that measured different numbers decide a few times; returns their densities.
-std::vector<double> decide(const std::string& keys, std::uint64_t steps, double applied,
-                           const Measured& lower, const Measured& higher, int times = 1) {
-  std::vector<double> out(2);
+// Two ranks count different steps before each of several decisions; returns the densities that
+// follow.
+std::vector<double> decide(const DensityControl::Step& lower, const DensityControl::Step& higher,
+                           std::vector<DensityControl::Step> later = {}) {
+  std::vector<std::vector<double>> out(2);
   test::on_ranks(2, [&](Transport& wire) {
-    DensityControl density = control(keys);
-    const RunOptions run{.steps = steps};
-    density.begin(run, 2, applied);
-    const double first = density.target();
-    const Measured& mine = wire.rank() == 0 ? lower : higher;
-    for (int decision = 0; decision < times; ++decision) {
-      const double factor = density.target() / first;
-      for (std::uint64_t step = 10; step < 40; ++step) {
-        density.count_step({step, density.target(), mine.delivered, mine.changed, Seconds(mine.own),
-                            Seconds(mine.exchange * factor)},
-                           run);
+    DensityControl density = control();
+    density.begin({.steps = 3000}, 2, 1);
+    std::uint64_t number = 100;  // after the warm-up
+    const auto turn = [&](DensityControl::Step step) {
+      for (int i = 0; i < 30; ++i) {
+        step.number = number++;
+        density.count_step(step);
       }
-      density.decide(wire, run, 2);
-    }
-    out[static_cast<std::size_t>(wire.rank())] = density.target();
+      const double before = density.target();
+      const bool changed = density.decide(wire, 2);
+      EXPECT_EQ(changed, density.target() != before);
+      out[static_cast<std::size_t>(wire.rank())].push_back(density.target());
+    };
+    turn(wire.rank() == 0 ? lower : higher);
+    for (const DensityControl::Step& step : later) turn(step);
   });
   EXPECT_EQ(out[0], out[1]);
-  return out;
+  return out[0];
 }
 
 TEST(DensityControl, AsksForLessIfWorkersPickTheSame) {
   // Each of 100 changes has the picks of both workers.
-  const Measured both{.delivered = 100, .changed = 100};
-  EXPECT_DOUBLE_EQ(decide(":budget=0", 3000, 1, both, both)[0], 0.01);
-  const Measured one{.delivered = 50, .changed = 100};
-  EXPECT_DOUBLE_EQ(decide(":budget=0", 3000, 1, one, one)[0], 0.02);
-  const Measured some{.delivered = 75, .changed = 100};
-  EXPECT_NEAR(decide(":budget=0", 3000, 1, some, some)[0], 0.01 * std::sqrt(2), 1e-12);
-  EXPECT_DOUBLE_EQ(decide(":budget=0", 3000, 1, both, one)[0], 0.01 * std::sqrt(2));
+  const DensityControl::Step both{.delivered = 100, .changed = 100};
+  EXPECT_DOUBLE_EQ(decide(both, both)[0], 0.01);
+  const DensityControl::Step one{.delivered = 50, .changed = 100};
+  EXPECT_DOUBLE_EQ(decide(one, one)[0], 0.02);
+  const DensityControl::Step some{.delivered = 75, .changed = 100};
+  EXPECT_NEAR(decide(some, some)[0], 0.01 * std::sqrt(2), 1e-12);
+  EXPECT_DOUBLE_EQ(decide(both, one)[0], 0.01 * std::sqrt(2));
 }
 
-TEST(DensityControl, SendsMoreIfTheExchangeStaysWithinItsBudget) {
-  // 0.9 s of computing allow 0.1 s of exchange.
-  const Measured fast{.own = 0.9, .exchange = 0.024}, slow{.own = 0.9, .exchange = 0.048};
-  EXPECT_NEAR(decide("", 3000, 2, fast, fast)[0], 0.04, 1e-12);
-  EXPECT_NEAR(decide("", 3000, 2, fast, slow)[0], 0.02, 1e-12) << "the slowest rank counts";
-  EXPECT_NEAR(decide("", 3000, 2, fast, fast, 3)[0], 0.04, 1e-12) << "it stays there";
-  EXPECT_NEAR(decide(":budget=0", 3000, 2, fast, fast)[0], 0.01, 1e-12);
-  EXPECT_NEAR(decide("", 3000, 2, {.own = 0.9}, {.own = 0.9})[0], 0.04, 1e-12) << "at most 4 times";
-  const Measured full{.own = 0.9, .exchange = 3};
-  EXPECT_NEAR(decide("", 3000, 2, full, full)[0], 0.01, 1e-12) << "coverage comes first";
-  EXPECT_NEAR(decide("", 900, 2, fast, fast)[0], 30.0 / 900, 1e-12) << "a short run";
+TEST(DensityControl, ChangesByOneLevelAtATimeAfterTheFirstDecision) {
+  const DensityControl::Step both{.delivered = 100, .changed = 100};
+  const DensityControl::Step one{.delivered = 50, .changed = 100};
+  const auto densities = decide(both, both, {one, one, both, both, both});
+  const double expected[] = {0.01, 0.01 * std::sqrt(2), 0.02, 0.01 * std::sqrt(2), 0.01, 0.01};
+  ASSERT_EQ(densities.size(), std::size(expected));
+  for (std::size_t i = 0; i < densities.size(); ++i) EXPECT_NEAR(densities[i], expected[i], 1e-12);
+}
+
+TEST(DensityControl, CountsNothingInTheWarmUp) {
+  DensityControl density = control();
+  density.begin({.steps = 3000}, 2, 1);
+  density.count_step({.number = 74, .delivered = 100, .changed = 100});
+  EXPECT_EQ(density.state().changed, 0);
+  density.count_step({.number = 75, .delivered = 100, .changed = 100});
+  EXPECT_EQ(density.state().changed, 100);
+}
+
+TEST(DensityControl, IsRestoredAsItWas) {
+  test::on_ranks(2, [&](Transport& wire) {
+    DensityControl density = control();
+    density.begin({.steps = 3000}, 2, 1);
+    density.count_step({.number = 100, .delivered = 100, .changed = 100});
+    const DensityControl::State before = density.state();
+    const double target = density.target();
+    EXPECT_TRUE(density.decide(wire, 2));
+    EXPECT_NE(density.target(), target);
+    density.restore(before);
+    EXPECT_EQ(density.target(), target);
+    EXPECT_EQ(density.state().changed, 100);
+    EXPECT_EQ(density.state().decided, 0u);
+  });
 }
 
 TEST(DensityControl, GoesOnFromItsState) {
   DensityControl density = control();
   const RunOptions run{.steps = 3000};
   density.begin(run, 8, 1);
-  density.count_step({.number = 30, .density = 0.08, .delivered = 5, .changed = 20}, run);
+  density.count_step({.number = 100, .delivered = 5, .changed = 20});
   Payload state;
   base::ByteWriter writer(state);
   density.save(writer);
@@ -160,16 +178,15 @@ TEST(DensityControl, RefusesAStateThatIsDamaged) {
   }
   for (const double number : {-1.0, 0.5, std::numeric_limits<double>::quiet_NaN()}) {
     Payload damaged = state;
-    std::memcpy(damaged.data() + 4, &number, sizeof number);
+    std::memcpy(damaged.data() + 8, &number, sizeof number);
     EXPECT_THROW(load(damaged), WireError) << number;
   }
   state.resize(state.size() - 1);
   EXPECT_THROW(load(state), WireError);
 }
 
-TEST(DensityControl, RefusesWhatIsNoDensityOrBudget) {
-  for (const char* keys : {":density=0", ":density=automatic", ":density=2", ":budget=1",
-                           ":budget=-1", ":budget=much"}) {
+TEST(DensityControl, RefusesWhatIsNoDensity) {
+  for (const char* keys : {":density=0", ":density=automatic", ":density=2"}) {
     EXPECT_THROW(control(keys), ConfigError) << keys;
   }
 }

@@ -20,7 +20,8 @@ void limit_norm(MutFloats values, double longest) {
 
 }  // namespace
 
-std::string DivergenceGuard::begin_step(std::uint64_t step, Alarm highest) {
+std::string DivergenceGuard::begin_step(std::uint64_t step, Alarm highest, double density) {
+  const std::uint64_t quiet = std::max(kQuiet, static_cast<std::uint64_t>(2 / density));
   std::string warning;
   bool dense = false;
   if (highest != Alarm::none) {
@@ -33,7 +34,7 @@ std::string DivergenceGuard::begin_step(std::uint64_t step, Alarm highest) {
       if (!dense) level_ = static_cast<Level>(level_ + 1);
       warning = describe(step, dense);
     }
-  } else if (level_ != watching && step >= alarmed_at_ + kQuiet) {
+  } else if (level_ != watching && step >= alarmed_at_ + quiet) {
     alarmed_at_ = step;
     level_ = static_cast<Level>(level_ - 1);
   }
@@ -55,13 +56,14 @@ std::string DivergenceGuard::describe(std::uint64_t step, bool dense) const {
           : fmt::format("{} times as many entries are sent from now on, if the strategy can",
                         kMoreDensity);
   return fmt::format(
-      "step {}: the run is about to diverge ({}); {}. A lower learning rate or a higher density "
+      "training: the run is about to diverge (step {}, {}), so that {}; a lower learning rate or "
+      "{} "
       "avoids this",
-      step, reason, measure);
+      step, reason, measure, remedy_);
 }
 
 void DivergenceGuard::clip(MutFloats gradient) const {
-  if (safeguards_.clip) limit_norm(gradient, gradients_.value());
+  if (safeguards_.clip) limit_norm(gradient, kClip * gradients_.value());
 }
 
 void DivergenceGuard::shorten(MutFloats update) const {
@@ -73,14 +75,24 @@ void DivergenceGuard::end_step(double update_norm) {
   const bool is_long =
       updates_.full() && !(update_norm <= kLong * median) && !(update_norm <= highest_median_);
   long_updates_ = is_long ? long_updates_ + 1 : 0;
-  urgent_ = updates_.count() >= kFew && !(update_norm <= kVeryLong * median) &&
-            !(update_norm <= highest_median_);
+  const bool is_very_long =
+      updates_.full() && update_norm > kVeryLong * median && update_norm > highest_median_;
+  urgent_ = is_very_long || !std::isfinite(update_norm);
   last_update_ = update_norm;
   if (std::isfinite(update_norm)) updates_.add(update_norm);
   if (updates_.full()) highest_median_ = std::max(highest_median_, updates_.value());
 }
 
-// While gradients are clipped they are not what is usual.
+// An update of r times as many entries, none of them larger, is up to sqrt(r) times as long. With r
+// times fewer, each entry waits r times as long and is up to r times as large: the update is up to
+// sqrt(r) times as long again. Only the last updates count as longer: highest_median_ follows from
+// what really came.
+void DivergenceGuard::density_changed(double ratio) {
+  updates_.scale(std::sqrt(std::max(ratio, 1 / ratio)));
+  residual_.restart();
+}
+
+// Clipped gradients are shorter than usual, so that they are not counted.
 void DivergenceGuard::watch_gradient(double gradient_norm) {
   if (level_ == watching && alarm() == Alarm::none && std::isfinite(gradient_norm)) {
     gradients_.add(gradient_norm);
@@ -90,7 +102,7 @@ void DivergenceGuard::watch_gradient(double gradient_norm) {
 std::string DivergenceGuard::watch_residual(std::uint64_t step, double residual, double gradient,
                                             double density) {
   std::string warning = residual_.observe(step, residual, gradient, density);
-  residual_grows_ = !warning.empty();
+  residual_grows_ = residual_.still_grows();
   return warning;
 }
 

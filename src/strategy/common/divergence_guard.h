@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "strategy/common/residual_guard.h"
@@ -26,21 +27,24 @@ struct Safeguards {
 //
 // A rank is alarmed if several updates in a row are much longer than the median of the last ones,
 // and longer than that median ever was (late in training it is small, and a hard batch is not
-// divergence); or if its residual grows without bound. One update that is ten times as long is
-// urgent. While any rank is alarmed, all ranks escalate together, every few steps:
+// divergence); or if its residual grows without bound. One update that is ten times as long, or not
+// finite, is urgent. While any rank is alarmed, all ranks escalate together, every few steps:
 //   1. They clip the gradients that enter the residuals (as Lin et al. 2018, who clip each worker's
-//      gradient to 1 / sqrt(P) of the norm of the sum; here to its own usual norm).
+//      gradient to 1 / sqrt(P) of the norm of the sum; here to twice its own usual norm).
 //   2. They send more entries.
 //   3. They make one dense step, not longer than usual, and start with empty residuals.
 // After a quiet time they take back the first two, one at a time. Without an alarm nothing changes:
 // the results of a healthy run have the same bits as without this class.
 //
 // In each step a strategy calls begin_step(), obeys safeguards() and calls end_step(). Decisions
-// depend on the argument of begin_step() alone. So all ranks take the same ones if alarm() is
-// part of a vote; or, without a vote, if updates have the same bits on all ranks and
-// watch_residual() is not called.
+// depend on the argument of begin_step() alone: the highest alarm() of all ranks, on which they
+// agree by a vote. So all ranks decide the same.
 class DivergenceGuard {
  public:
+  // `remedy` is what, besides a lower learning rate, warnings advise: a text that is never freed.
+  explicit DivergenceGuard(std::string_view remedy) : remedy_(remedy) {}
+  DivergenceGuard() = default;
+
   // Returns whether this rank sees the run diverge.
   Alarm alarm() const noexcept {
     if (urgent_) return Alarm::urgent;
@@ -48,16 +52,21 @@ class DivergenceGuard {
   }
 
   // Decides about this step, given the highest alarm of any rank. Returns a warning if the ranks
-  // escalate, otherwise an empty text. An urgent alarm leads to the dense step at once.
-  std::string begin_step(std::uint64_t step, Alarm highest);
+  // escalate, otherwise an empty text. An urgent alarm leads to the dense step at once. The
+  // density, the same on all ranks, tells how long a residual may be silent although it grows.
+  std::string begin_step(std::uint64_t step, Alarm highest, double density);
   const Safeguards& safeguards() const noexcept { return safeguards_; }
 
-  // Makes the gradient of this worker not longer than its median, if clipping is a safeguard of
+  // Makes the gradient of this worker not longer than two medians, if clipping is a safeguard of
   // this step. Changes nothing otherwise.
   void clip(MutFloats gradient) const;
   // Makes the update not longer than the median, if a dense step is a safeguard of this step.
   // Changes nothing otherwise.
   void shorten(MutFloats update) const;
+
+  // The density has become `ratio` times what it was: updates may be longer and the residual may
+  // grow because of that, which is no alarm.
+  void density_changed(double ratio);
 
   // Observes the L2 norm of the update of this step.
   void end_step(double update_norm);
@@ -75,16 +84,19 @@ class DivergenceGuard {
  private:
   static constexpr std::size_t kWindow = 64;            // updates of a median
   static constexpr double kLong = 2.5, kVeryLong = 10;  // medians
-  static constexpr std::size_t kFew = 16;        // updates, from which on one may be very long
-  static constexpr std::uint32_t kInARow = 3;    // long updates
-  static constexpr std::uint64_t kPatience = 4;  // steps from one escalation to the next
-  static constexpr std::uint64_t kQuiet = 256;   // steps without alarm until one is taken back
+  static constexpr std::uint32_t kInARow = 3;           // long updates
+  static constexpr std::uint64_t kPatience = 4;         // steps from one escalation to the next
+  static constexpr double kClip = 2;                    // medians
+  // Steps without alarm until a measure is taken back, at least. Residuals raise an alarm once in a
+  // window of 1 / density steps: it is longer than two of these.
+  static constexpr std::uint64_t kQuiet = 256;
   static constexpr double kMoreDensity = 4;
 
   enum Level : std::uint32_t { watching, clipping, sending_more };
 
   std::string describe(std::uint64_t step, bool dense) const;
 
+  std::string_view remedy_ = "a higher density";
   // What this rank observed:
   RunningMedian<kWindow> updates_;
   RunningMedian<8> gradients_;

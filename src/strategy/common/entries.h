@@ -1,9 +1,13 @@
-// Small work on sparse vectors that strategies share.
+// Functions on sparse vectors that several strategies use.
 #pragma once
+
+#include <cstddef>
+
+#include "thinwire/types.h"
 
 namespace thinwire::strategy {
 
-// Entries of value 0 tell nobody anything.
+// Removes the entries whose value is 0: they would take bytes and change nothing.
 inline void drop_zeros(Sparse& entries) {
   std::size_t kept = 0;
   for (std::size_t j = 0; j < entries.size(); ++j) {

@@ -9,11 +9,10 @@
 #include "strategy/common/state.h"
 
 namespace thinwire::strategy {
-
 namespace {
 
-// Returns the rate that models bear which are averaged every `interval` steps. The form and kSteps
-// were chosen by runs of lasgd on two tasks (docs/asynchronous.md).
+// Returns the share of the learning rate at which models that are averaged every `interval` steps
+// are stable. The form and kSteps were chosen by runs of lasgd on two tasks (docs/asynchronous.md).
 double rate_between_averages(std::uint64_t interval, int workers) {
   constexpr double kSteps = 9;
   const double apart = static_cast<double>(interval - 1) / kSteps;
@@ -38,10 +37,10 @@ void GradientGuard::limit(const GradientStep& step, std::uint64_t interval) {
   shortened_ += too_long ? 1 : 0;
   if (rate_ < 0.5 && !std::exchange(warned_, true)) {
     step.warn(fmt::format(
-        "step {}: a gradient of rank {} is {:.1f} times as long as usual; this rank continues with "
-        "a lower learning rate until its gradients are shorter. A smaller learning rate, larger "
-        "batches or more frequent averages may help",
-        step.step, step.wire.rank(), kLongest * length / longest));
+        "rank {}: a gradient is {:.1f} times as long as usual (step {}), so that this rank "
+        "continues with a lower learning rate until its gradients are shorter; a smaller learning "
+        "rate, larger batches or more frequent averages may help",
+        step.wire.rank(), kLongest * length / longest, step.step));
   }
   scale_ = std::max(1.0 / step.workers(), rate_ * rate_between_averages(interval, step.workers()));
   const auto factor = static_cast<float>(scale_ * (too_long ? longest / length : 1));
@@ -57,14 +56,17 @@ void GradientGuard::report(std::vector<Metric>& metrics) const {
 void GradientGuard::save(base::ByteWriter& out) const {
   for (const std::uint64_t number : {seen_, shortened_, last_long_}) out.put(number);
   for (const double number : {usual_, rate_}) out.put(number);
+  out.put<std::uint32_t>(warned_ ? 1 : 0);
 }
 
 void GradientGuard::load(base::ByteReader& in) {
   for (std::uint64_t* number : {&seen_, &shortened_, &last_long_})
     *number = in.get<std::uint64_t>();
   for (double* number : {&usual_, &rate_}) *number = in.get<double>();
+  warned_ = in.get<std::uint32_t>() != 0;
   if (!(usual_ >= 0 && std::isfinite(usual_) && rate_ > 0 && rate_ <= 1)) {
-    throw WireError("the state of a gradient guard has a length or a rate that cannot be");
+    throw WireError(fmt::format("gradient guard: its state is damaged (usual length {}, rate {})",
+                                usual_, rate_));
   }
 }
 

@@ -20,8 +20,8 @@ namespace thinwire::strategy {
 class GradientGuard {
  public:
   static constexpr double kLongest = 3;           // times the usual length
-  static constexpr double kLower = 0.7;           // the rate, by each such gradient
-  static constexpr double kRaise = 1.005;         // the rate, by each of the others
+  static constexpr double kLower = 0.7;           // factor of the rate after each long gradient
+  static constexpr double kRaise = 1.005;         // factor of the rate after each other gradient
   static constexpr std::uint64_t kSoon = 30;      // gradients between two that are too long
   static constexpr std::uint64_t kFirst = 8;      // gradients that are never too long
   static constexpr std::uint64_t kMemory = 1000;  // gradients whose mean length is the usual one
@@ -31,19 +31,19 @@ class GradientGuard {
   // have lowered the rate below a half.
   void limit(const GradientStep& step, std::uint64_t interval);
 
-  // Returns to what share of the rate above long gradients have lowered it.
+  // Returns the share of the learning rate that long gradients have left.
   double rate() const noexcept { return rate_; }
   // Appends shortened_gradients and learning_rate_share.
   void report(std::vector<Metric>& metrics) const;
 
   void save(base::ByteWriter& out) const;
-  // Throws WireError if these are not the bytes of a guard.
+  // Throws WireError if the state is damaged.
   void load(base::ByteReader& in);
 
  private:
   std::uint64_t seen_ = 0, shortened_ = 0, last_long_ = 0;
   double usual_ = 0;             // length of a gradient
-  double rate_ = 1, scale_ = 1;  // as long gradients left it, and that of the last step
+  double rate_ = 1, scale_ = 1;  // what long gradients have left, and the factor of the last step
   bool warned_ = false;
 };
 

@@ -81,6 +81,29 @@ TEST(GradientGuard, LowersTheRateToThatOfOneBatchAndWarnsOnce) {
     for (int step = 0; step < 20; ++step) limited(1e6);
     EXPECT_EQ(guard.rate(), 0.25);
     EXPECT_EQ(warnings, 1);
+    Payload state;
+    base::ByteWriter writer(state);
+    guard.save(writer);
+    guard = GradientGuard();
+    base::ByteReader reader(state, "a guard");
+    guard.load(reader);
+    for (int step = 0; step < 20; ++step) limited(1e6);
+    EXPECT_EQ(warnings, 1) << "also after a resume";
+  });
+}
+
+TEST(GradientGuard, DoesNotWarnAgainAfterAResume) {
+  guarded(4, [](GradientGuard& guard, int& warnings, auto limited) {
+    for (int step = 0; step < 100; ++step) limited(1);
+    for (int step = 0; step < 20; ++step) limited(1e6);
+    Payload state;
+    base::ByteWriter writer(state);
+    guard.save(writer);
+    guard = GradientGuard();
+    base::ByteReader reader(state, "a guard");
+    guard.load(reader);
+    for (int step = 0; step < 20; ++step) limited(1e9);
+    EXPECT_EQ(warnings, 1);
   });
 }
 
@@ -97,7 +120,7 @@ TEST(GradientGuard, ContinuesFromItsState) {
     reader.expect_end();
     EXPECT_EQ(guard.rate(), rate);
     EXPECT_EQ(limited(15), next);
-    Payload foreign(32);
+    Payload foreign(64);
     base::ByteReader zeros(foreign, "a guard");
     EXPECT_THROW(guard.load(zeros), WireError);
   });

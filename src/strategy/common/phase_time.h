@@ -1,5 +1,5 @@
-// Accounts for the time that a strategy computes. The Session counts the rest of an exchange as the
-// wire's.
+// Measures the codec time of a strategy. The Session counts the rest of an exchange as the time of
+// the wire.
 #pragma once
 
 #include <ctime>
@@ -8,16 +8,16 @@
 
 namespace thinwire::strategy {
 
-// What the calling thread has computed so far. Simulated workers share one machine, and whatever
-// else runs on it: the clock on the wall would charge them for others.
+// Returns the CPU time of the calling thread. Simulated workers share one machine with each other
+// and with other programs, so that the wall clock would also count the time of those.
 inline Seconds thread_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return Seconds(static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
 }
 
-// Runs `work` and adds its time to stats.codec. In simulated time it is free, or measured, or
-// charged as measured, as the run says.
+// Runs `work` and adds its time to stats.codec. On `sim`, work takes no time unless the run options
+// say that it is measured, or measured and charged to the simulated clock.
 template <class Work>
 void timed_codec(const StrategyContext& context, Work work) {
   Transport& wire = context.wire;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "strategy/common/consensus.h"
 #include "thinwire/collective.h"
 
 namespace thinwire::strategy {
@@ -135,10 +136,8 @@ bool ProgressRounds::exchange_progress() {
   mean_step_ = static_cast<double>(progress[step_time]) * 1e-9 / static_cast<double>(workers);
   global_samples_ = progress[samples];
   if (progress[not_finite] > 0) {
-    throw Error(fmt::format(
-        "the models of {} of {} workers are not finite: training diverged; a smaller learning rate "
-        "or a warm-up may help",
-        progress[not_finite], workers));
+    throw diverged(fmt::format("the models of {} of {} workers are not finite",
+                               progress[not_finite], workers));
   }
   return progress[votes] < workers && !target_reached();
 }

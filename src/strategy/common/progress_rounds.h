@@ -13,13 +13,13 @@ namespace thinwire::strategy {
 
 // A round is a collective operation of the tasks of all workers. A worker joins the next round when
 // it has made `period` steps since the last one, or after 1.5 times the time in which an average
-// worker makes them, so that a worker in a long step holds nobody up. All tasks end in the same
-// round: the first one after which all workers together have trained on `target` samples, or in
-// which all of them have asked to stop.
+// worker makes them, so that a worker in a long step delays no other worker. All tasks end in the
+// same round: the first one after which all workers together have trained on `target` samples, or
+// in which all of them have asked to stop.
 class ProgressRounds {
  public:
-  // The task calls it in each round except the last, after the workers have reported their
-  // progress.
+  // The task calls this function in each round except the last, after the workers have reported
+  // their progress.
   using Work = std::function<void(Transport& lane)>;
 
   explicit ProgressRounds(Work work = {}) : work_(std::move(work)) {}
@@ -65,6 +65,11 @@ class ProgressRounds {
   // Return the smoothed times of the work of one round and of one step of this worker.
   Seconds work_time() const noexcept { return Seconds(work_seconds_); }
   Seconds step_time() const noexcept { return Seconds(own_step_); }
+  // Sets both, before start(), to those of a checkpoint.
+  void restore_times(Seconds work, Seconds step) noexcept {
+    work_seconds_ = work.count();
+    own_step_ = step.count();
+  }
 
  private:
   void run();

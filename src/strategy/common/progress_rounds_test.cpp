@@ -1,4 +1,4 @@
-// Progress rounds in virtual time: nothing is noticed later than it happens.
+// Tests of progress rounds in virtual time: every change is noticed without a delay.
 #include "strategy/common/progress_rounds.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ constexpr Seconds kStep{0.1};
 class Rounds : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::in_this_build("sim")) GTEST_SKIP() << "sim is not in this build";
+    if (!test::has_backend("sim")) GTEST_SKIP() << "sim is not in this build";
   }
   static void simulate(int workers, const Worker& worker) {
     JoinOptions options;

@@ -6,6 +6,7 @@ namespace thinwire::strategy {
 
 std::string ResidualGuard::observe(std::uint64_t step, double residual, double gradient,
                                    double density) {
+  still_grows_ = false;
   const auto window = static_cast<std::uint64_t>(1 / density) + 1;
   if (step < window_start_ + window) return {};
   window_start_ = step;
@@ -15,11 +16,12 @@ std::string ResidualGuard::observe(std::uint64_t step, double residual, double g
   growing_ = windows_ > 1 && grew ? growing_ + 1 : 0;
   last_ratio_ = ratio;
   last_residual_ = residual;
-  if (growing_ < kWindows || ratio < 2 * warned_) return {};
+  still_grows_ = growing_ >= kWindows;
+  if (!still_grows_ || ratio < 2 * warned_) return {};
   warned_ = ratio;
   return fmt::format(
-      "step {}: the residual has grown to {:.0f} times the gradient and keeps growing; the run may "
-      "diverge. Raise density, lower the learning rate or give it a longer warmup",
+      "residual: it keeps growing (step {}, {:.0f} times the gradient), so that the run may "
+      "diverge; use a higher density, a lower learning rate or a longer warm-up",
       step, ratio);
 }
 

@@ -46,7 +46,7 @@ TEST(ResidualGuard, SaysWhatToDo) {
     ASSERT_LT(step, 10'000u);
     text = guard.observe(step, std::exp(static_cast<double>(step) / 150), 1, kDensity);
   }
-  for (const char* part : {"times the gradient", "density", "learning rate", "warmup"}) {
+  for (const char* part : {"times the gradient", "density", "learning rate", "warm-up"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }

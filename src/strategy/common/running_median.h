@@ -1,6 +1,8 @@
 // The median of the last few numbers.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,7 +22,10 @@ class RunningMedian {
     next_ = (next_ + 1) % N;
     count_ = std::min(count_ + 1, N);
   }
-  std::size_t count() const noexcept { return count_; }
+  // Multiplies all numbers.
+  void scale(double factor) noexcept {
+    for (double& value : last_) value *= factor;
+  }
   bool full() const noexcept { return count_ == N; }
   // Returns the upper one of two middle numbers, or 0 if there are none.
   double value() const noexcept {
@@ -39,13 +44,18 @@ class RunningMedian {
   void load(base::ByteReader& in) {
     const auto count = in.get<std::uint64_t>(), next = in.get<std::uint64_t>();
     if (count > N || next >= N || (count < N && next != count)) {
-      throw WireError("the state of a running median is damaged");
+      throw WireError(
+          fmt::format("running median: its state is damaged ({} of {} numbers, the next at {})",
+                      count, N, next));
     }
     count_ = static_cast<std::size_t>(count);
     next_ = static_cast<std::size_t>(next);
     for (double& value : last_) {
       value = in.get<double>();
-      if (!std::isfinite(value)) throw WireError("the state of a running median is damaged");
+      if (!std::isfinite(value)) {
+        throw WireError(
+            fmt::format("running median: its state is damaged (a number is {})", value));
+      }
     }
   }
 

@@ -1,4 +1,4 @@
-// Adds sparse vectors up in a dense one, and remembers where.
+// Adds sparse vectors to a dense one and remembers which elements were changed.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@ namespace thinwire::strategy {
 
 class ScatteredSum {
  public:
-  // `sum` is all 0.
+  // Starts a sum in `sum`, whose elements must all be 0.
   void begin(MutFloats sum) {
     sum_ = sum;
     seen_.assign((sum.size() + 63) / 64, 0);
@@ -23,7 +23,7 @@ class ScatteredSum {
       sum_[index] += entries.values[j];
     }
   }
-  // Calls visit(index, float& sum) for every element that was added to, in their order.
+  // Calls visit(index, float& sum) for every element that was changed, in increasing order.
   template <class Visit>
   void finish(Visit visit) {
     for (std::size_t word = 0; word < seen_.size(); ++word) {

@@ -43,6 +43,7 @@ bool SmallTensors::exchange(Transport& wire) {
 
 void SmallTensors::put(MutFloats grads, const SgdConfig& sgd) {
   if (sgd.momentum != 0) velocity_.resize(means_.size(), 0.0f);
+  previous_ = velocity_;
   for_each([&](std::size_t i, std::size_t at) {
     float direction = means_[at];
     if (finite_ && sgd.momentum != 0) {
@@ -51,6 +52,11 @@ void SmallTensors::put(MutFloats grads, const SgdConfig& sgd) {
     }
     grads[i] = direction;
   });
+}
+
+void SmallTensors::undo_put(MutFloats grads) {
+  std::swap(velocity_, previous_);
+  for_each([&](std::size_t i, std::size_t at) { grads[i] = means_[at]; });
 }
 
 void SmallTensors::give_back(MutFloats residual) const {

@@ -1,5 +1,6 @@
-// Biases, the parameters of norms and the like, exchanged as they are next to compressed tensors:
-// they are few, and some networks suffer when they are late or coarse (Lin et al. 2018).
+// Exchanges small tensors (biases, parameters of normalization layers) in full precision, while
+// other tensors are compressed: they have few elements, and some networks lose accuracy if these
+// are sent late or rounded (Lin et al. 2018).
 #pragma once
 
 #include <vector>
@@ -8,25 +9,30 @@
 
 namespace thinwire::strategy {
 
-// Tensors with at most one dimension.
+// Returns whether the tensor has at most one dimension.
 bool is_vector(const TensorSlot& tensor);
-// Vectors, unless they are too long to be a bias, and all tensors of less than 1024 elements: what
-// is not worth being quantized.
+// Returns whether quantizing the tensor would save too little: it is a vector that is not too long
+// to be a bias, or it has less than 1024 elements.
 bool is_tiny(const TensorSlot& tensor);
 
 class SmallTensors {
  public:
+  // Finds the small tensors of a layout.
   void find(const Layout& layout, bool (*is_small)(const TensorSlot&) = is_vector);
 
-  // Takes their gradients, weight decay included, out of the model, and what give_back() left in
-  // the residual, which may be empty: what a selection accumulates there afterwards is 0.
+  // Takes the gradients of small tensors, including weight decay, out of step.grads, and adds what
+  // give_back() left in the residual, which may be empty. A selection that adds its weight decay to
+  // step.grads afterwards gets 0 for these elements.
   void take(const GradientStep& step, MutFloats residual, float weight_decay);
-  Floats gradients() const noexcept { return gradients_; }  // that were taken
-  // Averages them. False, on all ranks alike, if one is not finite.
+  // Returns the gradients that were taken.
+  Floats gradients() const noexcept { return gradients_; }
+  // Averages the gradients over all ranks. Returns false, on all ranks alike, if one is not finite.
   bool exchange(Transport& wire);
-  // Puts the means into the model, after the momentum of `sgd`.
+  // Applies the momentum of `sgd` to the means and writes the result to grads.
   void put(MutFloats grads, const SgdConfig& sgd);
-  // If there will be no mean: what was taken is held back instead.
+  // Undoes put(), except that the means stay in grads.
+  void undo_put(MutFloats grads);
+  // Adds the gradients that were taken to the residual, if the exchange has failed.
   void give_back(MutFloats residual) const;
 
   // The state that a checkpoint holds; empty without momentum.
@@ -39,7 +45,7 @@ class SmallTensors {
     std::size_t begin, end;  // in the flat buffers
   };
   template <class Visit>
-  void for_each(Visit visit) const {  // visit(where in the flat buffers, where in ours)
+  void for_each(Visit visit) const {  // visit(index in the flat buffers, index in gradients_)
     std::size_t at = 0;
     for (const Range& range : ranges_) {
       for (std::size_t i = range.begin; i < range.end; ++i) visit(i, at++);
@@ -48,7 +54,8 @@ class SmallTensors {
 
   std::vector<Range> ranges_;
   std::vector<float> gradients_, means_, velocity_;
-  bool finite_ = true;  // the means
+  std::vector<float> previous_;  // velocity_ before the last put()
+  bool finite_ = true;           // whether the means are finite
 };
 
 }  // namespace thinwire::strategy

@@ -1,12 +1,13 @@
-// Gossip: every worker trains by itself and now and then sends its model to one other worker.
-// When, is up to how much the model has changed (Ho, Wu and Liu, "Adaptive communication for
-// distributed deep learning on commodity GPU cluster", CCGRID 2018), to a budget of messages, or to
-// a fixed period. docs/asynchronous.md has the rules.
+// Gossip: every worker trains by itself and sometimes sends its model to one other worker. It does
+// so when the model has changed enough (Ho, Wu and Liu, "Adaptive communication for distributed
+// deep learning on commodity GPU cluster", CCGRID 2018), at the rate of a budget of messages, or in
+// a fixed period. docs/asynchronous.md describes the rules.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/number.h"
 #include "base/spec.h"
 #include "kernel/finite.h"
 #include "strategy/common/consensus.h"
@@ -23,7 +24,7 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 4;
+constexpr std::uint32_t kStateVersion = 5;
 
 class Gossip final : public ModelStrategy {
  public:
@@ -46,12 +47,9 @@ class Gossip final : public ModelStrategy {
     channel_.open(context.wire, params.size());
   }
 
-  void before_step(const GradientStep& step) override {
-    guard_.limit(step, 1);
-    const auto scale = static_cast<float>(exchange_->step_scale());
-    if (scale == 1) return;
-    for (float& value : step.grads) value *= scale;
-  }
+  void before_step(const GradientStep& step) override { guard_.limit(step, 1); }
+
+  double step_scale() const override { return exchange_->step_scale(); }
 
   void after_step(const ModelStep& step) override {
     if (!channel_.receiving()) channel_.start_receiving();
@@ -61,8 +59,8 @@ class Gossip final : public ModelStrategy {
     ++steps_;
     std::vector<OutgoingMessage> messages;
     const bool idle = channel_.idle();
-    timed_codec(step, [&] { converse(step, idle, messages); });
-    if (!messages.empty()) dispatch(std::move(messages));
+    timed_codec(step, [&] { exchange_models(step, idle, messages); });
+    if (!messages.empty()) send(std::move(messages));
   }
 
   void quiesce(const StrategyContext&, MutFloats params) override {
@@ -74,15 +72,15 @@ class Gossip final : public ModelStrategy {
       if (!channel_.receiving()) channel_.start_receiving();
       channel_.drain();
       std::vector<OutgoingMessage> answers;
-      if (exchange_->mutual()) attend(params, true, answers);
-      if (!answers.empty()) dispatch(std::move(answers));
+      if (exchange_->mutual()) process_arrived(params, true, answers);
+      if (!answers.empty()) send(std::move(answers));
     }
   }
 
   void end(const StrategyContext& context, MutFloats params) override {
     quiesce(context, params);
     std::vector<OutgoingMessage> nothing;
-    attend(params, false, nothing);
+    process_arrived(params, false, nothing);
     agree_on_mean(context, params, exchange_->weight());
   }
 
@@ -121,10 +119,7 @@ class Gossip final : public ModelStrategy {
 
   void load(Bytes in) override {
     base::ByteReader reader(in, "the state of gossip");
-    if (const auto version = reader.get<std::uint32_t>(); version != kStateVersion) {
-      throw WireError(fmt::format("the state of gossip has version {}, this build reads {}",
-                                  version, kStateVersion));
-    }
+    expect_version(reader, kStateVersion, "gossip");
     for (std::uint64_t* number : {&samples_, &global_samples_, &turn_}) {
       *number = reader.get<std::uint64_t>();
     }
@@ -136,26 +131,28 @@ class Gossip final : public ModelStrategy {
   }
 
  private:
-  // Receives first, so that the model that is sent includes those that have arrived.
-  void converse(const ModelStep& step, bool idle, std::vector<OutgoingMessage>& messages) {
+  // Merges models that have arrived and starts an exchange if one is due. The merge comes first, so
+  // that the model that is sent includes those that have arrived.
+  void exchange_models(const ModelStep& step, bool idle, std::vector<OutgoingMessage>& messages) {
     movement_.stepped(step.params);
     if (!std::isfinite(movement_.length())) rounds_.report_not_finite();
-    attend(step.params, idle, messages);
-    bool begun = false;
+    process_arrived(step.params, idle, messages);
+    bool started = false;
     if (trigger_.due(movement_, step.learning_rate)) {
       const bool finite = kernel::all_finite(step.params);
       if (!finite) rounds_.report_not_finite();
-      begun = finite && idle && messages.empty() && start(step, messages);
+      started = finite && idle && messages.empty() && start(step, messages);
     }
-    trigger_.sent(begun);
+    trigger_.sent(started);
   }
 
-  void attend(MutFloats params, bool may_send, std::vector<OutgoingMessage>& messages) {
-    const GossipExchange::Attended attended = exchange_->attend(params, may_send, messages);
-    if (attended.merged) movement_.merged(params);
-    coded_blocks_ += attended.coded_blocks;
-    blocks_out_of_range_ += attended.blocks_out_of_range;
-    if (!attended.refused) return;
+  void process_arrived(MutFloats params, bool may_send, std::vector<OutgoingMessage>& messages) {
+    const GossipExchange::ArrivalResult result =
+        exchange_->process_arrived(params, may_send, messages);
+    if (result.merged) movement_.merged(params);
+    coded_blocks_ += result.coded_blocks;
+    blocks_out_of_range_ += result.blocks_out_of_range;
+    if (!result.refused) return;
     trigger_.failed();
     ++refused_;
   }
@@ -165,27 +162,27 @@ class Gossip final : public ModelStrategy {
                                  step.wire.rank(), step.wire.size());
     if (!exchange_->start(peer, step.params, messages)) return false;
     ++turn_;
-    movement_.merged(step.params);  // a quantized message takes its rounding from the model
+    movement_.merged(step.params);  // a quantized message subtracts its rounding errors
     movement_.sent();
     return true;
   }
 
-  void dispatch(std::vector<OutgoingMessage> messages) {
+  void send(std::vector<OutgoingMessage> messages) {
     for (const OutgoingMessage& each : messages) models_sent_ += each.message->has_model() ? 1 : 0;
     channel_.send(std::move(messages));
   }
 
-  bool quantized_;  // messages, once workers know how near their models are
+  bool quantized_;  // whether messages are quantized once the distances of models are known
   GossipTrigger trigger_;
   PeerRule peers_;
   OwnMovement movement_;
   GradientGuard guard_;
-  std::uint64_t turn_ = 0;  // exchanges begun
+  std::uint64_t turn_ = 0;  // how many exchanges this worker has started
   std::uint64_t steps_ = 0, models_sent_ = 0, refused_ = 0;
   std::uint64_t coded_blocks_ = 0, blocks_out_of_range_ = 0;
   std::uint64_t samples_ = 0, global_samples_ = 0;  // while no rounds are going on
   std::unique_ptr<GossipExchange> exchange_;
-  ProgressRounds rounds_;  // for the news alone
+  ProgressRounds rounds_;  // only reports progress: its rounds have no other work
   GossipChannel channel_;  // last: its tasks use the exchange
 };
 
@@ -205,18 +202,18 @@ std::unique_ptr<Strategy> make_gossip(base::Spec& spec) {
   options.period = static_cast<std::uint64_t>(spec.integer("period", 1, 1, 1'000'000));
   const bool pairs = spec.choice("exchange", kExchanges) == "pair";
   const std::string peers = spec.choice("peers", kPeers);
-  std::string bits = spec.choice("bits", kBits);
-  if (bits == "auto") bits = pairs ? "32" : "4";
-  if (pairs && bits != "32") {
+  // The choices are numbers, except `auto`.
+  const unsigned bits =
+      base::parse_number<unsigned>(spec.choice("bits", kBits)).value_or(pairs ? 32 : 4);
+  if (pairs && bits != 32) {
     throw ConfigError(fmt::format(
-        "gossip: bits={} needs exchange=pushsum: models in pairs are exchanged in full", bits));
+        "gossip: bits={} needs exchange=pushsum; use bits=32 with exchange=pair", bits));
   }
-  return std::make_unique<Gossip>(
-      options, pairs ? make_pair_swap() : make_push_sum(static_cast<unsigned>(std::stoul(bits))),
-      peers == "random" ? PeerRule::random
-      : peers == "ring" ? PeerRule::ring
-                        : PeerRule::exp,
-      bits != "32");
+  return std::make_unique<Gossip>(options, pairs ? make_pair_swap() : make_push_sum(bits),
+                                  peers == "random" ? PeerRule::random
+                                  : peers == "ring" ? PeerRule::ring
+                                                    : PeerRule::exp,
+                                  bits != 32);
 }
 
 }  // namespace thinwire::strategy

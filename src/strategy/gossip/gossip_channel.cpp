@@ -90,9 +90,10 @@ void GossipChannel::rethrow_failure() {
   idle();
 }
 
-// Every rank learns how many messages were sent to whom, and tells its neighbour after how many
-// messages its receiving task ends. The wait for that task has no deadline of its own, so it begins
-// after a barrier: then it takes no longer than the messages that are still on their way.
+// Ranks add up how many messages were sent to each rank, and each rank notifies its neighbour after
+// how many messages the receiving task must end. The wait for that task has no deadline of its own,
+// so it begins after a barrier: then it takes no longer than the messages that are still on their
+// way.
 void GossipChannel::drain() {
   sender_->wait(last_send_);
   std::vector<std::uint64_t> sent = sent_;

@@ -1,5 +1,5 @@
-// What two workers do with each other's models when they gossip. No transport here: messages that
-// arrive are handed in, messages to be sent are handed out.
+// The two ways in which workers exchange models by gossip: push-sum and pairs. An exchange uses no
+// transport: its caller passes the messages that arrive and sends the messages that it returns.
 #pragma once
 
 #include <memory>
@@ -10,50 +10,59 @@
 
 namespace thinwire::strategy {
 
-// A message to be sent. It belongs to the exchange, which does not touch it while it is on its way.
+// A message to be sent. The exchange owns it and does not change it until it is sent.
 struct OutgoingMessage {
   int to = 0;
   const message::GossipMessage* message = nullptr;
 };
 
-// arrived() is called by the task that receives, everything else by the training thread.
+// The task that receives calls arrived(); the training thread calls all other methods.
 class GossipExchange {
  public:
   virtual ~GossipExchange() = default;
 
+  // Prepares for a group of `ranks` ranks. Throws WireError if a state that was loaded does not
+  // fit.
   virtual void begin(Floats params, int ranks) = 0;
 
-  // May take the message's memory and leave other memory of that size in its place.
+  // Takes a message of rank `from`. It may swap the message's memory for other memory of the same
+  // size. Throws WireError if the message does not belong to this kind of exchange.
   virtual void arrived(int from, const message::GossipMessage::Contents& contents,
                        message::GossipMessage& message) = 0;
 
-  // What arrived is merged into params. Answers go to `out`, unless messages are still on their way
-  // (`may_send` is false): then they are given another time.
-  struct Attended {
-    bool merged = false;
-    bool refused = false;  // what was begun came to nothing
-    // Of messages in few bits that came since the last time, and those of them too far off to read.
+  // The results of process_arrived().
+  struct ArrivalResult {
+    bool merged = false;   // whether params changed
+    bool refused = false;  // whether the peer refused the exchange that this worker began
+    // How many blocks arrived in quantized messages since the last call, and how many of them could
+    // not be decoded because the models were too far apart.
     std::uint64_t coded_blocks = 0, blocks_out_of_range = 0;
   };
-  virtual Attended attend(MutFloats params, bool may_send, std::vector<OutgoingMessage>& out) = 0;
+  // Merges the models that have arrived into params, and appends the answers to `out`. If
+  // `may_send` is false, because earlier messages are still being sent, a later call gives the
+  // answers.
+  virtual ArrivalResult process_arrived(MutFloats params, bool may_send,
+                                        std::vector<OutgoingMessage>& out) = 0;
 
-  // Begins an exchange with `peer`, while no message is on its way. False: not now. What rounding
-  // adds to a message in few bits is taken from params.
+  // Begins an exchange with `peer`; only while no message is being sent. Returns false if none can
+  // begin now. The rounding errors of a quantized message are subtracted from params.
   virtual bool start(int peer, MutFloats params, std::vector<OutgoingMessage>& out) = 0;
 
-  // Returns whether both sides get the other's model.
+  // Returns whether both workers of an exchange receive the other's model.
   virtual bool mutual() const = 0;
-  // Returns the weight of this worker's model in the mean of all, once nothing is in flight.
+  // Returns the weight of this worker's model in the mean of all models, once all messages have
+  // arrived.
   virtual double weight() const = 0;
-  // Returns by what a step of this worker is to be multiplied. The part of its weight that is on
-  // its way takes part in no step, so the rest must take longer ones (Assran et al. 2019).
+  // Returns the factor of this worker's steps. The part of its weight that is in flight takes part
+  // in no step, so that the rest must take longer ones (Assran et al. 2019).
   virtual double step_scale() const { return 1; }
 
+  // The state as part of a checkpoint. load throws WireError if the state is damaged.
   virtual void save(base::ByteWriter& out) const = 0;
   virtual void load(base::ByteReader& in) = 0;
 };
 
-// With so many bits per parameter in its messages: 32, 8 or 4.
+// `bits` is how many bits a parameter takes in a message: 32, 8 or 4.
 std::unique_ptr<GossipExchange> make_push_sum(unsigned bits = 32);
 std::unique_ptr<GossipExchange> make_pair_swap();
 

@@ -22,11 +22,12 @@ int any_other(std::uint64_t seed, std::uint64_t turn, int rank, int size) {
                           static_cast<std::uint64_t>(size));
 }
 
-// Neighbours in an order that the seed and the turn shuffle. The last of an odd number is alone.
+// Returns the neighbour in an order that the seed and the turn shuffle. The last rank of an odd
+// number has none and gets a random peer.
 int random_partner(std::uint64_t seed, std::uint64_t turn, int rank, int size) {
   std::vector<int> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), 0);
-  // Elements from 2^32 on, so that nothing is drawn twice: ranks are below.
+  // Elements start at 2^32, so that no number is drawn twice: any_other() uses the ranks.
   constexpr std::uint64_t kShuffle = std::uint64_t{1} << 32;
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[draw(seed, turn, kShuffle + i, i)]);

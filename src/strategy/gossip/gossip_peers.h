@@ -1,4 +1,4 @@
-// Whom a gossip reaches.
+// Chooses the worker to which a worker sends its model.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ enum class PeerRule {
   exp,     // one at distance 1, 2, 4, ... in turn (one-peer exponential graph)
 };
 
-// The peer of a worker's turn-th exchange. For exchanges of two the choice is mutual where the
-// number of workers allows it: if both are in the same turn, each is the other's peer, and their
-// requests meet instead of crossing those of others.
+// Returns the peer of exchange number `turn` of a worker. If exchanges are mutual, the choice is
+// mutual, too, where the number of workers allows it: two workers that choose in the same turn
+// choose each other, so that neither has to refuse a request of a third worker.
 int gossip_peer(PeerRule rule, bool mutual, std::uint64_t seed, std::uint64_t turn, int rank,
                 int size);
 

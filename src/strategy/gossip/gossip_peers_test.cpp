@@ -37,7 +37,7 @@ TEST(GossipPeers, OfPairsChooseEachOther) {
   }
 }
 
-TEST(GossipPeers, ReachEverybodyOrTheNeighbours) {
+TEST(GossipPeers, AreAllRanksOrTheNeighbours) {
   std::set<int> random, exponential, ring;
   for (std::uint64_t turn = 0; turn < 200; ++turn) {
     random.insert(gossip_peer(PeerRule::random, false, 1, turn, 3, 8));

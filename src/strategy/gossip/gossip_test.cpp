@@ -29,7 +29,7 @@ const char* const kSpecs[] = {
 class Gossip : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::has_engine("sim")) GTEST_SKIP() << "sim is not in this build";
+    if (!test::has_backend("sim")) GTEST_SKIP() << "sim is not in this build";
   }
 };
 
@@ -43,8 +43,8 @@ float noise(int rank, std::uint64_t step) {
   return 0.1f * (base::unit_float(base::philox(5, stream, step, base::Purpose::test)[0]) - 0.5f);
 }
 
-// Different models that stand still: all that happens is gossip.
-test::ModelRun standing(const std::string& spec, int workers) {
+// Returns a run of different models without steps, so that only gossip changes them.
+test::ModelRun constant_models(const std::string& spec, int workers) {
   test::ModelRun run;
   run.spec = spec;
   run.workers = workers;
@@ -56,8 +56,8 @@ test::ModelRun standing(const std::string& spec, int workers) {
 TEST_F(Gossip, EndsWithTheMeanOfAllModelsOnEveryRank) {
   for (const char* spec : kSpecs) {
     for (const int workers : {1, 2, 3, 4, 5, 8, 9}) {
-      const test::ModelRun run = standing(spec, workers);
-      const auto records = test::play(run);
+      const test::ModelRun run = constant_models(spec, workers);
+      const auto records = test::run_strategy(run);
       EXPECT_TRUE(test::replicas_are_the_same(records)) << spec << ", " << workers;
       for (std::size_t i = 0; i < run.numel; ++i) {
         double mean = 0;
@@ -72,11 +72,11 @@ TEST_F(Gossip, EndsWithTheMeanOfAllModelsOnEveryRank) {
 TEST_F(Gossip, BringsModelsTogether) {
   for (const char* spec :
        {kSpecs[0], kSpecs[2], kSpecs[3], kSpecs[4], kSpecs[5], kSpecs[6], kSpecs[8], kSpecs[9]}) {
-    test::ModelRun run = standing(spec, 8);
+    test::ModelRun run = constant_models(spec, 8);
     run.steps = 200;
-    EXPECT_LT(test::play(run)[0].stats.consensus_distance, 0.02) << spec;
+    EXPECT_LT(test::run_strategy(run)[0].stats.consensus_distance, 0.02) << spec;
     run.steps = 1;
-    EXPECT_GT(test::play(run)[0].stats.consensus_distance, 0.2) << spec;
+    EXPECT_GT(test::run_strategy(run)[0].stats.consensus_distance, 0.2) << spec;
   }
 }
 
@@ -92,7 +92,7 @@ TEST_F(Gossip, LosesNoMovementUnderDelay) {
       run.seconds = [](int rank, std::uint64_t step) {
         return 0.005 + 0.01 * std::abs(static_cast<double>(noise(rank, step + 1000))) + rank * 1e-3;
       };
-      const auto records = test::play(run);
+      const auto records = test::run_strategy(run);
       ASSERT_TRUE(test::replicas_are_the_same(records)) << spec;
       if (std::string(spec).find("pair") == std::string::npos) continue;
       double expected = 0.5;  // with pairs all models count the same
@@ -107,7 +107,7 @@ TEST_F(Gossip, LosesNoMovementUnderDelay) {
 }
 
 // Each worker descends to the same point, with gradients of its own.
-TEST_F(Gossip, ConvergesInFewBitsAsInMany) {
+TEST_F(Gossip, ConvergesWithQuantizedMessages) {
   test::ModelRun run;
   run.numel = 600;
   run.steps = 400;
@@ -120,7 +120,7 @@ TEST_F(Gossip, ConvergesInFewBitsAsInMany) {
   std::map<int, std::vector<test::ModelRecord>> records;
   for (const int bits : {32, 8, 4}) {
     run.spec = "gossip:trigger=period,period=2,peers=exp,bits=" + std::to_string(bits);
-    records[bits] = test::play(run);
+    records[bits] = test::run_strategy(run);
     EXPECT_TRUE(test::replicas_are_the_same(records[bits]));
     EXPECT_LT(metric(records[bits], "blocks_out_of_range"), 0.01) << bits;
     EXPECT_NEAR(records[bits][0].params[7], records[32][0].params[7], 0.01) << bits;
@@ -145,7 +145,7 @@ TEST_F(Gossip, RepeatsBitForBit) {
   run.steps = 150;
   run.network = Network{1e5, Seconds(1e-3)};
   run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
-  const auto first = test::play(run), second = test::play(run);
+  const auto first = test::run_strategy(run), second = test::run_strategy(run);
   EXPECT_EQ(first[0].params, second[0].params);
   EXPECT_EQ(first[3].ended, second[3].ended);
   EXPECT_EQ(metric(first, "fires"), metric(second, "fires"));
@@ -158,7 +158,7 @@ TEST_F(Gossip, KappaOfZeroIsGossipInEveryStep) {
   run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
   test::ModelRun every = run;
   every.spec = "gossip:trigger=period,period=1";
-  const auto adaptive = test::play(run), periodic = test::play(every);
+  const auto adaptive = test::run_strategy(run), periodic = test::run_strategy(every);
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(adaptive[rank].before_end, periodic[rank].before_end);
   }
@@ -174,7 +174,7 @@ TEST_F(Gossip, SendsFewBitsByDefault) {
   run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
   const auto bytes = [&](const std::string& spec) {
     run.spec = spec;
-    return static_cast<double>(test::play(run)[0].bytes_sent);
+    return static_cast<double>(test::run_strategy(run)[0].bytes_sent);
   };
   const double few = bytes("gossip");
   EXPECT_EQ(few, bytes("gossip:kappa=0.25,peers=exp,bits=4"));
@@ -189,20 +189,20 @@ TEST_F(Gossip, AloneIsPlainSgd) {
     run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
     float expected = 0.5f;
     for (std::uint64_t step = 0; step < run.steps; ++step) expected += noise(0, step);
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     EXPECT_EQ(records[0].params[0], expected);
     EXPECT_EQ(records[0].messages_sent, 0u);
   }
 }
 
-TEST_F(Gossip, TellsLessTheLargerKappaIs) {
+TEST_F(Gossip, SendsLessTheLargerKappaIs) {
   std::map<int, double> rates;
   for (const int kappa : {2, 8, 32}) {
     test::ModelRun run;
     run.spec = "gossip:kappa=" + std::to_string(kappa);
     run.steps = 600;
     run.movement = [](int rank, std::uint64_t step, float) { return 0.01f + noise(rank, step); };
-    rates[kappa] = metric(test::play(run), "messages_per_worker_step");
+    rates[kappa] = metric(test::run_strategy(run), "messages_per_worker_step");
   }
   EXPECT_GT(rates[2], 2 * rates[8]);
   EXPECT_GT(rates[8], 2 * rates[32]);
@@ -214,11 +214,11 @@ TEST_F(Gossip, HoldsABudgetOfMessages) {
   run.spec = "gossip:trigger=budget,budget=0.1";
   run.steps = 3000;
   run.movement = [](int rank, std::uint64_t step, float) { return 0.01f * noise(rank, step); };
-  EXPECT_NEAR(metric(test::play(run), "messages_per_worker_step"), 0.1, 0.015);
+  EXPECT_NEAR(metric(test::run_strategy(run), "messages_per_worker_step"), 0.1, 0.015);
 }
 
-// A worker stands still for 5 s, in the middle of a step.
-TEST_F(Gossip, APausedWorkerStopsNobody) {
+// One step of a worker takes 5 s.
+TEST_F(Gossip, APausedWorkerDelaysNoOther) {
   for (const char* spec : kSpecs) {
     test::ModelRun run;
     run.spec = spec;
@@ -226,22 +226,22 @@ TEST_F(Gossip, APausedWorkerStopsNobody) {
     run.network = Network{1e7, Seconds(1e-4)};
     run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
     run.seconds = [](int rank, std::uint64_t step) { return rank == 1 && step == 20 ? 5 : 0.01; };
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     EXPECT_NEAR(records[0].ended.back(), 1.0, 1e-6) << spec;
     EXPECT_NEAR(records[1].ended.back(), 5.99, 1e-6) << spec;
     EXPECT_TRUE(test::replicas_are_the_same(records)) << spec;
   }
 }
 
-// Not only its training: one of its connections is silent.
-TEST_F(Gossip, AStalledConnectionStopsNobody) {
+// One of the connections of a worker stalls, not only its training.
+TEST_F(Gossip, AStalledConnectionDelaysNoOther) {
   test::ModelRun run;
   run.spec = "gossip:kappa=0";
   run.steps = 100;
   run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
   for (int operation = 10; operation < 40; operation += 7) {
     run.fault = "stall:rank=1,at=" + std::to_string(operation) + ",seconds=5";
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     for (const test::ModelRecord& record : records) EXPECT_NEAR(record.ended.back(), 1.0, 1e-6);
     EXPECT_TRUE(test::replicas_are_the_same(records));
   }
@@ -250,7 +250,7 @@ TEST_F(Gossip, AStalledConnectionStopsNobody) {
 TEST_F(Gossip, EndsWhenAllTogetherHaveDoneEnough) {
   test::ModelRun run;
   run.spec = "gossip:kappa=2";
-  run.plan.samples = 1000;
+  run.options.samples = 1000;
   run.samples_per_step = 2;
   run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
   test::expect_work_by_speed(run, 3, 5);
@@ -259,41 +259,21 @@ TEST_F(Gossip, EndsWhenAllTogetherHaveDoneEnough) {
 TEST_F(Gossip, GoesOnFromACheckpoint) {
   for (const char* spec :
        {"gossip:kappa=2", "gossip:kappa=0,exchange=pair", "gossip:kappa=0,bits=4"}) {
-    test::ModelRun run = standing(spec, 4);
+    test::ModelRun run = constant_models(spec, 4);
     run.steps = 25;
     run.network = Network{2e4, Seconds(1e-3)};  // messages are on their way most of the time
     run.movement = [](int rank, std::uint64_t step, float) { return noise(rank, step); };
-    std::vector<Payload> states(4);
-    std::vector<std::vector<float>> models(4);
-    test::play(run, [&](test::StrategyDriver& driver, MutFloats params) {
-      if (driver.step() != 15) return;
-      driver.quiesce(params);
-      const auto rank = static_cast<std::size_t>(driver.wire().rank());
-      states[rank] = driver.save();
-      models[rank].assign(params.begin(), params.end());
-    });
-    JoinOptions options;
-    options.size = 4;
-    std::vector<std::vector<float>> ends(4);
-    run_workers("sim", options, [&](Transport& wire) {
-      const auto rank = static_cast<std::size_t>(wire.rank());
-      const Layout layout{{{"all", 0, {run.numel}}}, run.numel};
-      test::StrategyDriver driver(wire, spec, layout, {}, {}, 15);
-      driver.load(states[rank]);
-      ends[rank] = models[rank];
-      driver.begin(ends[rank]);
-      driver.end(ends[rank]);
-    });
-    // Nothing that was on its way is missing.
+    const auto records = test::resume_and_end(run, test::checkpoint_at(run, 15));
+    // No model that was in flight is missing.
     double expected = 0;
     for (int rank = 0; rank < 4; ++rank) {
       expected += apart(rank, 3) / 4;
       for (std::uint64_t step = 0; step < 15; ++step)
         expected += static_cast<double>(noise(rank, step)) / 4;
     }
-    for (const auto& end : ends) EXPECT_EQ(end, ends[0]);
+    EXPECT_TRUE(test::replicas_are_the_same(records));
     const double tolerance = std::string(spec).find("pair") == std::string::npos ? 0.3 : 1e-4;
-    EXPECT_NEAR(ends[0][3], expected, tolerance) << spec;
+    EXPECT_NEAR(records[0].params[3], expected, tolerance) << spec;
   }
 }
 
@@ -305,51 +285,51 @@ TEST_F(Gossip, AModelThatIsNotFiniteEndsTheRunOnAllRanks) {
     return rank == 2 && step == 30 ? std::numeric_limits<float>::quiet_NaN() : 0.01f;
   };
   try {
-    test::play(run);
+    test::run_strategy(run);
     ADD_FAILURE() << "not noticed";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("1 of 4 workers"), std::string::npos) << error.what();
   }
 }
 
-// On every engine of this process, a worker that fails takes its background tasks with it, and the
-// others learn of it.
+// On every backend that runs in one process, the background tasks of a worker that fails end, and
+// the other workers notice the failure.
 TEST(GossipFailure, EndsTheRunSoon) {
-  for (const char* engine : {"threads", "sim"}) {
-    if (!test::has_engine(engine)) continue;
+  for (const char* backend : {"threads", "sim"}) {
+    if (!test::has_backend(backend)) continue;
     for (const char* spec : {"gossip:kappa=0", "gossip:kappa=0,exchange=pair"}) {
       test::ModelRun run;
       run.spec = spec;
-      run.engine = engine;
+      run.backend = backend;
       run.steps = 1'000'000;
       run.seconds = [](int, std::uint64_t) { return 1e-4; };
       const Seconds start = system_runtime().now();
       try {
-        test::play(run, [](test::StrategyDriver& driver, MutFloats) {
+        test::run_strategy(run, [](test::StrategyDriver& driver, MutFloats) {
           if (driver.wire().rank() == 1 && driver.step() == 21) throw Error("planned");
         });
         ADD_FAILURE() << "went on";
       } catch (const Error& error) {
         EXPECT_STREQ(error.what(), "planned");
       }
-      EXPECT_LT((system_runtime().now() - start).count(), 20) << engine << ", " << spec;
+      EXPECT_LT((system_runtime().now() - start).count(), 20) << backend << ", " << spec;
     }
   }
 }
 
 TEST(GossipThreads, MixesAndAgreesWithRealThreads) {
   for (const char* spec : kSpecs) {
-    test::ModelRun run = standing(spec, 4);
-    run.engine = "threads";
+    test::ModelRun run = constant_models(spec, 4);
+    run.backend = "threads";
     run.network.reset();
     run.numel = 5000;
     run.steps = 150;
     run.seconds = [](int rank, std::uint64_t) { return 1e-4 * (1 + rank); };
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     EXPECT_TRUE(test::replicas_are_the_same(records)) << spec;
     double mean = 0;
     for (int rank = 0; rank < 4; ++rank) mean += apart(rank, 3) / 4;
-    // Only what could not be read moves the mean, and only while models are far apart.
+    // Only blocks that could not be read move the mean, and only while models are far apart.
     const bool all_read = metric(records, "blocks_out_of_range") == 0;
     EXPECT_NEAR(records[0].params[3], mean, all_read ? 1e-5 : 0.1) << spec;
   }

@@ -6,40 +6,45 @@
 #include <bit>
 #include <cmath>
 
+#include "strategy/common/consensus.h"
+
 namespace thinwire::strategy {
 namespace {
 
-constexpr double kMemory = 0.99;  // of the mean step length
+constexpr double kMemory = 0.99;  // share of the past in the mean step length
 constexpr double kGain = 0.05;    // of the controller, on the logarithm of its threshold
-constexpr double kJump = 0.1;     // relative change of the learning rate that is sent at once
+constexpr double kJump = 0.1;     // relative change of the learning rate that makes a message due
+constexpr std::uint64_t kFewestWarmUpSteps = 30;
 constexpr double kMostMomentum = 0.99;
 constexpr double kLowestLog = -30, kHighestLog = 10;
 
 }  // namespace
 
-// Long enough for models to leave their common start together, short next to the run.
+// In the warm-up models move fast, and messages in every step keep them together.
 void GossipTrigger::begin(const RunOptions& run) {
   if (options_.rule == Rule::period) return;
-  warm_up_ =
-      std::min(std::max({std::uint64_t{30}, run.steps / 50, run.warmup_steps}), run.steps / 10);
-  // Momentum makes steps alike. What one gradient moves the model in all is longer than a mean step
-  // of noisy gradients by this factor: in units of it, t steps of noise lead sqrt(t) far again.
+  warm_up_ = early_steps(run, kFewestWarmUpSteps);
+  // Momentum makes steps alike. All steps together in which one gradient moves the model are longer
+  // than a mean step of noisy gradients by this factor. In units of that length, t steps of noise
+  // move the model by sqrt(t), as without momentum.
   const double momentum = std::min(static_cast<double>(run.sgd.momentum), kMostMomentum);
   alike_ = std::sqrt((1 + momentum) / (1 - momentum));
 }
 
-// A guard against noise, not against what was asked for.
+// Returns the shortest interval between messages. It suppresses messages that noise triggers,
+// unless the options ask for a message in nearly every step.
 std::uint64_t GossipTrigger::shortest() const noexcept {
   const bool dense = options_.rule == Rule::change ? options_.kappa < 2 : options_.budget > 0.4;
   return dense || options_.rule == Rule::period ? 1 : 2;
 }
 
-// Steps are as long as the learning rate is large, so what was learned about them scales with it.
+// The length of steps is proportional to the learning rate, so that measured lengths are scaled
+// with it.
 void GossipTrigger::follow(double learning_rate) {
   if (rate_ > 0 && learning_rate > 0) {
     mean_step_ *= learning_rate / rate_;
     log_share_ += std::log(learning_rate / rate_);
-    // A rate that changes that much again and again is the end of a smooth schedule, no jump.
+    // A rate that changes as much in several steps in a row follows a smooth schedule: no jump.
     const bool changed = std::abs(learning_rate - rate_) > kJump * rate_;
     jumped_ = jumped_ || (changed && !changing_);
     changing_ = changed;
@@ -47,8 +52,9 @@ void GossipTrigger::follow(double learning_rate) {
   rate_ = learning_rate;
 }
 
-// The controller starts where the budget would be met by steps half way between straight ahead
-// (1 / budget of them are 1 / budget long) and pure noise (the root of that).
+// The controller starts with the threshold that meets the budget for steps half-way between steps
+// in one direction (1 / budget steps move the model by 1 / budget mean steps) and pure noise (they
+// move it by the square root of that).
 void GossipTrigger::calibrate(const OwnMovement& movement) {
   const double step = mean_step_ / mean_weight_;
   if (calibrated_ || step == 0 || movement.sent_at() == 0) return;
@@ -64,7 +70,7 @@ bool GossipTrigger::moved_enough(const OwnMovement& movement) {
   if (!by_change && steps_ > warm_up_) calibrate(movement);
   threshold_ = by_change ? options_.kappa * alike_ * mean_step_ / mean_weight_
                          : std::exp(log_share_) * movement.sent_at();
-  // Who stands still has nothing to tell, unless sent to talk in every step.
+  // A model that has not moved is not sent, unless kappa=0 asks for a message in every step.
   if (movement.length() == 0) return by_change && options_.kappa == 0;
   return movement.length() >= threshold_;
 }
@@ -76,23 +82,23 @@ bool GossipTrigger::due(const OwnMovement& movement, double learning_rate) {
   const bool moved = moved_enough(movement);
   const bool guarded = options_.rule != Rule::period;
   const bool wanted = moved || retry_ || (guarded && steps_ <= warm_up_);
-  forced_ = !wanted && guarded && (jumped_ || interval_ >= kLongestSilence);
+  forced_ = !wanted && guarded && (jumped_ || interval_ >= kLongestInterval);
   const bool too_soon = guarded && steps_ > warm_up_ && interval_ < shortest();
   due_ = (wanted || forced_) && !too_soon;
   return due_;
 }
 
-void GossipTrigger::sent(bool begun) {
-  // The warm-up is not the controller's to make up for.
+void GossipTrigger::sent(bool started) {
+  // Messages of the warm-up do not count for the budget.
   if (calibrated_) {
-    log_share_ += kGain * ((begun ? 1 : 0) - options_.budget);
+    log_share_ += kGain * ((started ? 1 : 0) - options_.budget);
     log_share_ = std::clamp(log_share_, kLowestLog, kHighestLog);
   }
-  if (due_ && !begun) {
+  if (due_ && !started) {
     count_.suppressed += 1;
     retry_ = true;
   }
-  if (!begun) return;
+  if (!started) return;
   count_.fires += 1;
   count_.forced += forced_ ? 1 : 0;
   const auto bucket = static_cast<std::size_t>(std::bit_width(interval_ - 1));

@@ -11,14 +11,15 @@
 
 namespace thinwire::strategy {
 
-// The rules, and around the first two, guards: never again too soon, never silent for long, in
-// every step of the warm-up, and once more after a jump of the learning rate.
+// Decides by one of three rules. With the first two, a message is also due in every step of the
+// warm-up, after kLongestInterval steps without one, and after a jump of the learning rate; and it
+// is not due again too soon.
 class GossipTrigger {
  public:
   enum class Rule {
-    change,  // the own movement is that of kappa steps in one direction, or kappa² of noise
-    budget,  // it exceeds a threshold that a controller sets to hold a rate of messages
-    period,  // every so many steps, whatever happened
+    change,  // after a movement as long as kappa steps in one direction, or kappa² steps of noise
+    budget,  // after a movement above a threshold, which a controller adapts to the budget
+    period,  // every `period` steps
   };
   struct Options {
     Rule rule = Rule::change;
@@ -27,7 +28,7 @@ class GossipTrigger {
     std::uint64_t period = 1;
   };
 
-  static constexpr std::uint64_t kLongestSilence = 200;  // steps
+  static constexpr std::uint64_t kLongestInterval = 200;  // steps between messages
 
   explicit GossipTrigger(const Options& options) : options_(options) {}
   void begin(const RunOptions& run);
@@ -35,13 +36,15 @@ class GossipTrigger {
   // Called in each step. Returns whether a message is due now. The caller then calls sent() with
   // whether it has sent one; if not, the message stays due.
   bool due(const OwnMovement& movement, double learning_rate);
-  void sent(bool begun);
-  // What had begun came to nothing.
+  void sent(bool started);
+  // Reports that the exchange of the last message was refused: a message is due again.
   void failed() noexcept { retry_ = true; }
 
-  // fires, forced, suppressed, and how often each length of interval occurred.
+  // Appends the metrics fires, forced, suppressed, interval_mean, and how often each length of an
+  // interval occurred.
   void report(std::vector<Metric>& metrics) const;
-  double threshold() const noexcept { return threshold_; }  // of the movement in the last step
+  // Returns the threshold of the movement in the last step.
+  double threshold() const noexcept { return threshold_; }
 
   void save(base::ByteWriter& out) const;
   void load(base::ByteReader& in);
@@ -54,17 +57,17 @@ class GossipTrigger {
 
   Options options_;
   std::uint64_t warm_up_ = 0;
-  double alike_ = 1;  // how much longer the mark of one gradient is than a mean step
-  std::uint64_t steps_ = 0, interval_ = 0;  // so far, and since it last sent
-  double mean_step_ = 0, mean_weight_ = 0;  // a moving average, and by what to divide it
-  double log_share_ = 0;                    // budget: of the threshold in the model's norm
-  bool calibrated_ = false;                 // log_share_ has a value
+  double alike_ = 1;  // how many mean steps long the whole effect of one gradient is
+  std::uint64_t steps_ = 0, interval_ = 0;  // all steps, and those since the last message
+  double mean_step_ = 0, mean_weight_ = 0;  // a moving average, and its divisor
+  double log_share_ = 0;                    // budget: logarithm of threshold / norm of the model
+  bool calibrated_ = false;                 // whether log_share_ has a value
   double rate_ = 0;
   double threshold_ = 0;
-  bool retry_ = false;                 // was due, and has not been sent
-  bool jumped_ = false;                // the learning rate has, and nobody was sent since
-  bool changing_ = false;              // the learning rate, by as much, in the last step
-  bool due_ = false, forced_ = false;  // in this step
+  bool retry_ = false;     // a message was due and has not been sent
+  bool jumped_ = false;    // the learning rate jumped after the last message
+  bool changing_ = false;  // the learning rate changed by more than kJump in the last step
+  bool due_ = false, forced_ = false;  // of this step
   struct {
     double fires = 0, forced = 0, suppressed = 0;
     std::array<double, 10> intervals{};  // 1, 2, 3-4, 5-8, ..., more than 256

@@ -11,10 +11,11 @@ namespace {
 
 using Rule = GossipTrigger::Rule;
 
-// A worker whose model moves as sent, and whose messages always leave.
-class Walker {
+// A model that moves as a test says, with a trigger whose messages are always sent.
+class MovingModel {
  public:
-  explicit Walker(const GossipTrigger::Options& options, const RunOptions& run = {})
+  // The run is so short that it has no warm-up.
+  explicit MovingModel(const GossipTrigger::Options& options, const RunOptions& run = {.steps = 1})
       : trigger_(options), params_(50, 1.0f) {
     trigger_.begin(run);
     movement_.begin(params_);
@@ -73,105 +74,115 @@ class Walker {
 GossipTrigger::Options change(double kappa) { return {Rule::change, kappa, 0.08, 1}; }
 
 TEST(GossipTrigger, FiresAfterKappaStepsInOneDirection) {
-  for (const std::uint64_t interval : Walker(change(7.5)).intervals(100, 0.5f)) {
+  for (const std::uint64_t interval : MovingModel(change(7.5)).intervals(100, 0.5f)) {
     EXPECT_EQ(interval, 8u);
   }
 }
 
 TEST(GossipTrigger, FiresAfterKappaSquaredStepsOfNoise) {
-  const auto intervals = Walker(change(4)).intervals(2000, 0, 0.5f);
+  const auto intervals = MovingModel(change(4)).intervals(2000, 0, 0.5f);
   ASSERT_GT(intervals.size(), 50u);
   double sum = 0;
   for (const std::uint64_t interval : intervals) sum += static_cast<double>(interval);
   EXPECT_NEAR(sum / static_cast<double>(intervals.size()), 16, 2);
 }
 
-// Momentum makes steps alike, and kappa would be reached by noise as soon as by progress.
+// Momentum makes steps alike, so that noise could reach kappa as soon as progress does.
 TEST(GossipTrigger, FiresAfterKappaSquaredStepsOfNoiseAlsoWithMomentum) {
-  RunOptions run;
+  RunOptions run{.steps = 1};
   run.sgd.momentum = 0.9f;
-  Walker walker(change(8), run);
+  MovingModel model(change(8), run);
   std::vector<float> velocity(50);
   for (std::uint64_t step = 0; step < 6000; ++step) {
     for (std::size_t i = 0; i < velocity.size(); ++i) {
       const float noise = base::unit_float(base::philox(8, step, i, base::Purpose::test)[0]) - 0.5f;
       velocity[i] = 0.9f * velocity[i] + 0.01f * noise;
     }
-    walker.step(velocity);
+    model.step(velocity);
   }
-  EXPECT_NEAR(walker.metric("interval_mean"), 64, 16);
+  EXPECT_NEAR(model.metric("interval_mean"), 64, 16);
 }
 
-TEST(GossipTrigger, KappaOfZeroFiresInEveryStepAndAHugeOneOnlyWhenSilentForTooLong) {
-  Walker always(change(0)), hardly(change(1e9));
+TEST(GossipTrigger, KappaOfZeroFiresInEveryStepAndAHugeOneOnlyAfterTheLongestInterval) {
+  MovingModel always(change(0)), hardly(change(1e9));
   for (std::uint64_t step = 1; step <= 1000; ++step) {
     EXPECT_TRUE(always.step(0));
-    EXPECT_EQ(hardly.step(1.0f), step % GossipTrigger::kLongestSilence == 0) << step;
+    EXPECT_EQ(hardly.step(1.0f), step % GossipTrigger::kLongestInterval == 0) << step;
   }
   EXPECT_EQ(hardly.metric("forced"), 5);
   EXPECT_EQ(hardly.metric("fires"), 5);
   EXPECT_EQ(always.metric("forced"), 0);
 }
 
-TEST(GossipTrigger, StandingStillIsNothingToTell) {
-  Walker walker(change(8));
-  for (int step = 1; step < 200; ++step) EXPECT_FALSE(walker.step(0));
+TEST(GossipTrigger, AModelThatDoesNotMoveIsNotSent) {
+  MovingModel model(change(8));
+  for (int step = 1; step < 200; ++step) EXPECT_FALSE(model.step(0));
 }
 
 TEST(GossipTrigger, FollowsALearningRateThatFalls) {
-  Walker walker(change(8));
-  for (int step = 0; step < 400; ++step) walker.step(0.5f);
-  const double before = walker.metric("fires");
-  for (int step = 0; step < 1600; ++step) walker.step(0.005f);
+  MovingModel model(change(8));
+  for (int step = 0; step < 400; ++step) model.step(0.5f);
+  const double before = model.metric("fires");
+  for (int step = 0; step < 1600; ++step) model.step(0.005f);
   // After some hundred steps the mean step is the small one, and the interval is 8 again.
-  EXPECT_GT(walker.metric("fires") - before, 1600 / 8 * 0.6);
+  EXPECT_GT(model.metric("fires") - before, 1600 / 8.0 * 0.6);
 }
 
-// Ten times shorter steps at a tenth of the rate: the rhythm stays.
-TEST(GossipTrigger, KeepsItsRhythmWhenStepsScaleWithTheLearningRate) {
+// Steps become ten times shorter at a tenth of the learning rate, and intervals stay the same.
+TEST(GossipTrigger, KeepsItsIntervalsWhenStepsScaleWithTheLearningRate) {
   for (const Rule rule : {Rule::change, Rule::budget}) {
-    Walker walker({rule, 8, 0.1, 1});
-    for (int step = 0; step < 1000; ++step) walker.step(0.005f, 0.001f, 0.1);
-    const double before = walker.metric("fires");
-    for (int step = 0; step < 200; ++step) walker.step(0.0005f, 0.0001f, 0.01);
-    EXPECT_NEAR(walker.metric("fires") - before, 22, 6);
+    MovingModel model({rule, 8, 0.1, 1});
+    for (int step = 0; step < 1000; ++step) model.step(0.005f, 0.001f, 0.1);
+    const double before = model.metric("fires");
+    for (int step = 0; step < 200; ++step) model.step(0.0005f, 0.0001f, 0.01);
+    EXPECT_NEAR(model.metric("fires") - before, 22, 6);
   }
 }
 
-TEST(GossipTrigger, TellsOfAJumpOfTheLearningRateAtOnce) {
-  Walker walker(change(1e6));
-  for (int step = 0; step < 50; ++step) EXPECT_FALSE(walker.step(0.5f, 0, 0.1));
+TEST(GossipTrigger, SendsAtOnceAfterAJumpOfTheLearningRate) {
+  MovingModel model(change(1e6));
+  for (int step = 0; step < 50; ++step) EXPECT_FALSE(model.step(0.5f, 0, 0.1));
   for (int step = 0; step < 5; ++step) {
-    EXPECT_FALSE(walker.step(0.5f, 0, 0.1 - 0.001 * step)) << "a slow change is no jump";
+    EXPECT_FALSE(model.step(0.5f, 0, 0.1 - 0.001 * step)) << "a slow change is no jump";
   }
-  EXPECT_TRUE(walker.step(0.05f, 0, 0.01));
-  EXPECT_EQ(walker.metric("forced"), 1);
-  EXPECT_FALSE(walker.step(0.05f, 0, 0.01));
+  EXPECT_TRUE(model.step(0.05f, 0, 0.01));
+  EXPECT_EQ(model.metric("forced"), 1);
+  EXPECT_FALSE(model.step(0.05f, 0, 0.01));
 }
 
-// The last steps of a cosine lower the rate by ever larger factors, and mean nothing by it.
-TEST(GossipTrigger, TellsOnceWhenTheRateGoesOnChanging) {
-  Walker walker(change(1e6));
-  for (int step = 0; step <= 100; ++step) walker.step(0.5f, 0, 0.001 * (101 - step));
-  EXPECT_EQ(walker.metric("forced"), 1);
+// The last steps of a cosine schedule lower the rate by ever larger factors; these are no jumps.
+TEST(GossipTrigger, SendsOnceWhenTheRateKeepsChanging) {
+  MovingModel model(change(1e6));
+  for (int step = 0; step <= 100; ++step) model.step(0.5f, 0, 0.001 * (101 - step));
+  EXPECT_EQ(model.metric("forced"), 1);
 }
 
 TEST(GossipTrigger, WarmsUpInEveryStep) {
   RunOptions run;
   run.steps = 1000;
-  Walker walker(change(1e9), run);
-  for (int step = 1; step <= 200; ++step) EXPECT_EQ(walker.step(1.0f), step <= 30) << step;
+  MovingModel model(change(1e9), run);
+  for (int step = 1; step <= 200; ++step) EXPECT_EQ(model.step(1.0f), step <= 30) << step;
+}
+
+TEST(GossipTrigger, WarmsUpInARunOfUnknownLength) {
+  for (const std::uint64_t warmup : {0, 50}) {
+    RunOptions run;
+    run.warmup_steps = warmup;
+    MovingModel model(change(1e9), run);
+    const int last = warmup == 0 ? 30 : 50;
+    for (int step = 1; step <= 200; ++step) EXPECT_EQ(model.step(1.0f), step <= last) << step;
+  }
 }
 
 TEST(GossipTrigger, APeriodIsAPeriod) {
   RunOptions run;
   run.steps = 1000;
-  Walker walker({Rule::period, 8, 0.08, 13}, run);
-  for (int step = 1; step <= 500; ++step) EXPECT_EQ(walker.step(0), step % 13 == 0) << step;
+  MovingModel model({Rule::period, 8, 0.08, 13}, run);
+  for (int step = 1; step <= 500; ++step) EXPECT_EQ(model.step(0), step % 13 == 0) << step;
 }
 
-TEST(GossipTrigger, WhatCouldNotBeToldStaysDue) {
-  Walker walker(change(4));
+TEST(GossipTrigger, AMessageThatCouldNotBeSentStaysDue) {
+  MovingModel model(change(4));
   std::vector<float> params(200, 1.0f);
   GossipTrigger trigger(change(4));
   OwnMovement movement;
@@ -187,25 +198,25 @@ TEST(GossipTrigger, WhatCouldNotBeToldStaysDue) {
   }
   EXPECT_TRUE(step(1));
   trigger.sent(false);
-  EXPECT_TRUE(step(-4)) << "though it is back where it was";
+  EXPECT_TRUE(step(-4)) << "although the model is back where it was";
   trigger.sent(true);
   movement.sent();
   EXPECT_FALSE(step(1));
   trigger.sent(false);
   trigger.failed();
-  EXPECT_TRUE(step(1)) << "what came to nothing is tried again";
+  EXPECT_TRUE(step(1)) << "a refused exchange is tried again";
 }
 
-// Whatever the walk is like, the controller finds the threshold.
+// The controller finds the threshold for any mixture of drift and noise.
 TEST(GossipTrigger, HoldsABudget) {
   for (const double budget : {0.02, 0.08, 0.2, 0.4}) {
     for (const float drift : {0.0f, 1e-4f}) {
       for (const float noise : {1e-4f, 1e-2f}) {
-        Walker walker({Rule::budget, 8, budget, 1});
-        walker.intervals(2000, drift, noise);
-        const double before = walker.metric("fires");
-        walker.intervals(4000, drift, noise);
-        const double rate = (walker.metric("fires") - before) / 4000;
+        MovingModel model({Rule::budget, 8, budget, 1});
+        model.intervals(2000, drift, noise);
+        const double before = model.metric("fires");
+        model.intervals(4000, drift, noise);
+        const double rate = (model.metric("fires") - before) / 4000;
         EXPECT_NEAR(rate, budget, 0.2 * budget) << drift << ", " << noise;
       }
     }
@@ -213,7 +224,7 @@ TEST(GossipTrigger, HoldsABudget) {
 }
 
 TEST(GossipTrigger, GoesOnFromItsState) {
-  Walker whole(change(5)), first(change(5));
+  MovingModel whole(change(5)), first(change(5));
   for (int step = 0; step < 33; ++step) {
     whole.step(0.5f, 0.1f);
     first.step(0.5f, 0.1f);

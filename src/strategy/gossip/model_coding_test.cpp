@@ -13,7 +13,7 @@ namespace thinwire::strategy {
 namespace {
 
 constexpr std::size_t kNumel = 600;  // three blocks, the last one short
-constexpr int kMany = 50;            // messages, more than a coding ever waits for
+constexpr int kMany = 50;            // messages, more than a coding needs before it quantizes
 
 std::vector<float> model(std::uint64_t seed) {
   std::vector<float> values(kNumel);
@@ -23,7 +23,7 @@ std::vector<float> model(std::uint64_t seed) {
   return values;
 }
 
-// A worker that has sent and was sent in each of many steps.
+// Returns the coding of a worker that has sent and received a message in each of many steps.
 ModelCoding coding(unsigned bits, Floats own) {
   ModelCoding coding(bits);
   coding.begin(own);
@@ -37,7 +37,7 @@ ModelCoding coding(unsigned bits, Floats own) {
   return coding;
 }
 
-TEST(ModelCoding, IsReadyOnceItHasSeenEnoughLetters) {
+TEST(ModelCoding, IsReadyOnceItHasObservedEnoughMessages) {
   std::vector<float> own = model(1);
   ModelCoding coding(4);
   coding.begin(own);
@@ -67,14 +67,14 @@ TEST(ModelCoding, WhatIsReadBalancesWhatTheWriterKeeps) {
       EXPECT_NEAR((writer[i] + read[i]) / 2, before[i], 1e-7);
       EXPECT_NEAR(read[i], before[i], 0.02 / (1u << bits) * 2.5);
     }
-    // With a share, from whatever was there.
+    // With a share, the present values move towards the decoded ones.
     std::vector<float> moved(kNumel, 3.0f);
     to.read(out, 0.25f, moved);
     for (std::size_t i = 0; i < kNumel; ++i) EXPECT_NEAR(moved[i], 3 + (read[i] - 3) / 4, 1e-6);
   }
 }
 
-TEST(ModelCoding, ABlockOutOfRangeIsTakenForTheOwnAndRangesGrowUntilItIsRead) {
+TEST(ModelCoding, ABlockOutOfRangeIsReplacedByTheOwnAndRangesGrowUntilItIsRead) {
   std::vector<float> writer = model(1), reader = model(2);
   for (std::size_t i = 256; i < 512; ++i) reader[i] += 1;
   ModelCoding from = coding(4, writer), to = coding(4, model(2));
@@ -92,7 +92,7 @@ TEST(ModelCoding, ABlockOutOfRangeIsTakenForTheOwnAndRangesGrowUntilItIsRead) {
   to.read(out, 0.5f, waiting);
   EXPECT_EQ(waiting[300], 7.0f + 0.5f * (reader[300] - 7.0f));
   EXPECT_LT(waiting[0], 5.0f);
-  // Each of the two makes larger steps than the message that could not be read.
+  // Both use larger lattice steps than the message that could not be read.
   int messages = 0;
   for (std::uint64_t failed = 1; failed > 0;
        failed = from.take_count().out_of_range + to.take_count().out_of_range) {
@@ -108,7 +108,7 @@ TEST(ModelCoding, ABlockOutOfRangeIsTakenForTheOwnAndRangesGrowUntilItIsRead) {
   for (std::size_t i = 256; i < 512; ++i) EXPECT_NEAR(read[i], reader[i], 0.3);
 }
 
-TEST(ModelCoding, AfterALongSilenceModelsGoInFullUntilOthersWereHeard) {
+TEST(ModelCoding, AfterALongIntervalMessagesHaveFullPrecisionUntilOthersArrive) {
   std::vector<float> own = model(1);
   ModelCoding coding = strategy::coding(4, own);
   Payload out(coding.bytes());
@@ -116,20 +116,20 @@ TEST(ModelCoding, AfterALongSilenceModelsGoInFullUntilOthersWereHeard) {
     for (int step = 0; step < steps; ++step) coding.stepped(own);
     return coding.write(own, out);
   };
-  const auto hear = [&] {
+  const auto receive = [&] {
     for (int message = 0; message < 4; ++message) coding.observe(model(2));
   };
   EXPECT_TRUE(after(3)) << "the wire was busy";
   EXPECT_FALSE(after(20));
-  EXPECT_FALSE(after(20)) << "it is usual now, but nobody has sent how far that leads";
-  hear();
+  EXPECT_FALSE(after(20)) << "the interval is usual now, but the distances are not known yet";
+  receive();
   EXPECT_TRUE(after(20));
   EXPECT_TRUE(after(40));
   EXPECT_TRUE(after(1));
   EXPECT_FALSE(after(90));
 }
 
-TEST(ModelCoding, WhereNothingIsKnownTheModelGoesInFull) {
+TEST(ModelCoding, WithoutAFiniteRangeMessagesHaveFullPrecision) {
   const std::vector<float> own = model(1);
   for (const float odd : {HUGE_VALF, std::nanf(""), 1e38f}) {
     ModelCoding far = coding(4, own);
@@ -188,7 +188,7 @@ TEST(ModelCoding, RefusesForeignBytesAndStates) {
   ASSERT_TRUE(eight.write(params, out));
   eight.check(out);
   const auto other = test::must_throw<WireError>([&] { four.check(out); });
-  EXPECT_TRUE(test::has(other.what(), "618 bytes, one of this size in 4 bits has 318"))
+  EXPECT_TRUE(test::has(other.what(), "618 bytes; 600 elements in 4 bits take 318"))
       << other.what();
   for (std::size_t cut = 0; cut < out.size(); ++cut) {
     EXPECT_THROW(eight.check(Bytes(out).first(cut)), WireError);
@@ -199,7 +199,7 @@ TEST(ModelCoding, RefusesForeignBytesAndStates) {
   Payload state;
   base::ByteWriter writer(state);
   writer.put(std::uint64_t{9});
-  for (const float silence : {1.0f, 1.0f}) writer.put(silence);
+  for (const float interval : {1.0f, 1.0f}) writer.put(interval);
   writer.put(std::uint64_t{1});
   writer.put(-1.0f);
   base::ByteReader reader(state, "state");

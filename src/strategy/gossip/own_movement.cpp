@@ -12,7 +12,7 @@ double square(float value) { return static_cast<double>(value) * static_cast<dou
 
 }  // namespace
 
-// The place within a stride varies, for layers have patterns of their own.
+// The position within a stride varies, because layers may repeat patterns at regular distances.
 std::size_t OwnMovement::element(std::size_t i) const noexcept {
   if (stride_ == 1) return i;
   return i * stride_ + (i * 2'654'435'761u >> 8) % stride_;

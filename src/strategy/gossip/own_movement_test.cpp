@@ -27,7 +27,7 @@ TEST(OwnMovement, IsTheLengthOfAllStepsTogether) {
   EXPECT_EQ(movement.length(), 0.0);
 }
 
-TEST(OwnMovement, WhatCameFromOthersDoesNotCount) {
+TEST(OwnMovement, ModelsOfOthersDoNotCount) {
   std::vector<float> params(10, 1.0f);
   OwnMovement movement;
   movement.begin(params);
@@ -46,7 +46,7 @@ TEST(OwnMovement, WhatCameFromOthersDoesNotCount) {
   EXPECT_EQ(movement.length(), 0.0);
 }
 
-TEST(OwnMovement, OfALargeModelASampleTellsTheRatio) {
+TEST(OwnMovement, ASampleOfALargeModelGivesTheRatio) {
   std::vector<float> params(1'000'000);
   OwnMovement movement;
   movement.begin(params);

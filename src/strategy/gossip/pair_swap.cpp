@@ -1,11 +1,14 @@
 // Symmetric gossip: two workers exchange snapshots A and B of their models, and each moves by half
-// the difference, x += (B - A) / 2, whatever it has become meanwhile. What one gains the other
-// loses, so that the mean of all models stays, under any delay.
+// the difference, x += (B - A) / 2, also if it has made steps meanwhile. The two moves add up to 0,
+// so that the mean of all models stays the same under any delay.
 //
-// A worker takes part in one exchange at a time: with several at once it would give away more than
-// it has. A request that comes meanwhile is refused, so that nobody waits in a circle. Two workers
-// that ask each other at the same time have what they asked for: each takes the other's request for
-// the reply. Messages between two workers arrive in the order sent, so both see it the same way.
+// A worker takes part in one exchange at a time, because several at once could move it too far. A
+// request that arrives meanwhile is refused, so that workers cannot wait for each other in a
+// circle. If two workers send each other a request at the same time, each takes the other's request
+// as the reply. Messages between two workers arrive in the order in which they were sent, so that
+// both workers decide the same.
+#include <fmt/format.h>
+
 #include <mutex>
 #include <utility>
 
@@ -15,7 +18,7 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr int kNobody = -1;
+constexpr int kNoRank = -1;
 
 class PairSwap final : public GossipExchange {
  public:
@@ -30,7 +33,8 @@ class PairSwap final : public GossipExchange {
                message::GossipMessage& message) override {
     if (contents.kind == message::GossipMessage::Kind::push ||
         contents.kind == message::GossipMessage::Kind::coded_push) {
-      throw WireError("gossip in pairs got a message of another kind of exchange");
+      throw WireError(fmt::format("gossip message: wrong kind for exchange=pair (kind {})",
+                                  static_cast<int>(contents.kind)));
     }
     const std::lock_guard lock(mutex_);
     if (asked_ == from && answer_ == Answer::none) {
@@ -38,36 +42,39 @@ class PairSwap final : public GossipExchange {
     } else if (contents.kind == message::GossipMessage::Kind::request) {
       take_request(from, message);
     } else {
-      throw WireError("gossip in pairs got an answer to nothing that it asked");
+      throw WireError(fmt::format("gossip message: an answer without a request (kind {})",
+                                  static_cast<int>(contents.kind)));
     }
   }
 
-  Attended attend(MutFloats params, bool may_send, std::vector<OutgoingMessage>& out) override {
+  ArrivalResult process_arrived(MutFloats params, bool may_send,
+                                std::vector<OutgoingMessage>& out) override {
     const std::lock_guard lock(mutex_);
-    Attended attended;
+    ArrivalResult result;
     if (answer_ != Answer::none) {
-      attended.refused = answer_ == Answer::refused;
-      attended.merged = answer_ == Answer::model;
-      if (attended.merged) move_by_half(params, snapshot_.model());
+      result.refused = answer_ == Answer::refused;
+      result.merged = answer_ == Answer::model;
+      if (result.merged) move_by_half(params, snapshot_.model());
       answer_ = Answer::none;
-      asked_ = kNobody;
+      asked_ = kNoRank;
     }
-    if (!may_send) return attended;
+    if (!may_send) return result;
     for (const int peer : refused_) out.push_back({peer, &refusal_});
     refused_.clear();
-    if (asker_ != kNobody) {
+    if (requester_ != kNoRank) {
       snapshot_.write(message::GossipMessage::Kind::reply, 0, params);
-      out.push_back({std::exchange(asker_, kNobody), &snapshot_});
+      out.push_back({std::exchange(requester_, kNoRank), &snapshot_});
       move_by_half(params, snapshot_.model());
-      attended.merged = true;
+      result.merged = true;
     }
-    return attended;
+    return result;
   }
 
   bool start(int peer, MutFloats params, std::vector<OutgoingMessage>& out) override {
     const std::lock_guard lock(mutex_);
-    // Who was refused must learn it before it could take a request of ours for the answer.
-    if (asked_ != kNobody || asker_ != kNobody || !refused_.empty()) return false;
+    // A refusal must be sent before a request to the same worker, which would take the request as
+    // the answer.
+    if (asked_ != kNoRank || requester_ != kNoRank || !refused_.empty()) return false;
     asked_ = peer;
     snapshot_.write(message::GossipMessage::Kind::request, 0, params);
     out.push_back({peer, &snapshot_});
@@ -77,7 +84,7 @@ class PairSwap final : public GossipExchange {
   bool mutual() const override { return true; }
   double weight() const override { return 1; }
 
-  // Settled workers have no exchange open.
+  // After quiesce() no exchange is open, so that there is no state.
   void save(base::ByteWriter&) const override {}
   void load(base::ByteReader&) override {}
 
@@ -85,10 +92,10 @@ class PairSwap final : public GossipExchange {
   enum class Answer { none, model, refused };
 
   void take_request(int from, message::GossipMessage& message) {
-    if (asked_ != kNobody || asker_ != kNobody) {
+    if (asked_ != kNoRank || requester_ != kNoRank) {
       refused_.push_back(from);
     } else {
-      asker_ = from;
+      requester_ = from;
       std::swap(inbox_, message);
     }
   }
@@ -102,14 +109,14 @@ class PairSwap final : public GossipExchange {
   }
 
   message::GossipMessage refusal_;
-  message::GossipMessage snapshot_;  // what this worker sent of itself in the exchange that is open
+  message::GossipMessage snapshot_;  // the model that this worker sent in the open exchange
 
-  std::mutex mutex_;              // of what follows
-  message::GossipMessage inbox_;  // what it got
-  int asked_ = kNobody;           // whom this worker asked
+  std::mutex mutex_;              // guards the members below
+  message::GossipMessage inbox_;  // the model that this worker received
+  int asked_ = kNoRank;           // the rank to which this worker sent a request
   Answer answer_ = Answer::none;
-  int asker_ = kNobody;       // who asked this worker
-  std::vector<int> refused_;  // who is to be sent so
+  int requester_ = kNoRank;   // the rank that sent a request to this worker
+  std::vector<int> refused_;  // ranks to which a refusal must be sent
 };
 
 }  // namespace

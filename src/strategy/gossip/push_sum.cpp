@@ -21,13 +21,13 @@ namespace thinwire::strategy {
 namespace {
 
 // Weights are integers, so that their sum is exact. A worker that sends far more often than
-// it receives becomes too light to matter, and sends nothing until it receives a message.
+// it receives gets too little weight to matter, and sends nothing until it receives a message.
 constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
 constexpr std::uint64_t kLightest = std::uint64_t{1} << 8;
 
-// A step is at most this much longer or shorter than the learning rate says: a worker may be very
-// light for a moment.
-constexpr double kLongestStep = 2;
+// A step is multiplied by at most this factor, and divided by at most this factor: the weight of a
+// worker may be very small for a short time.
+constexpr double kLongestStep = 4;
 
 double share(std::uint64_t part, std::uint64_t rest) {
   return static_cast<double>(part) / static_cast<double>(part + rest);
@@ -48,7 +48,9 @@ class PushSum final : public GossipExchange {
     const std::size_t numel = params.size();
     all_ = static_cast<std::uint64_t>(ranks) * kWhole;
     if (weight_ > all_ || inbox_weight_ > all_ - weight_) {
-      throw WireError("the state of gossip has more weight than all workers together");
+      throw WireError(fmt::format(
+          "gossip: its state has too much weight ({} + {}; all workers together have {})", weight_,
+          inbox_weight_, all_));
     }
     outbox_.reserve(numel);
     inbox_.reserve(numel);
@@ -59,20 +61,24 @@ class PushSum final : public GossipExchange {
     restored_.clear();
   }
 
-  // There is one place for all that comes: what cannot be merged yet is merged with each other.
+  // There is one inbox: models that arrive before the next step are merged with each other there.
   void arrived(int, const message::GossipMessage::Contents& contents,
                message::GossipMessage& message) override {
     const bool coded = contents.kind == message::GossipMessage::Kind::coded_push;
     if ((contents.kind != message::GossipMessage::Kind::push && !coded) || contents.number == 0) {
-      throw WireError("gossip by push-sum got a message of another kind of exchange");
+      throw WireError(
+          fmt::format("gossip message: wrong kind for exchange=pushsum (kind {}, weight {})",
+                      static_cast<int>(contents.kind), contents.number));
     }
     if (coded && !coding_) {
-      throw WireError("gossip got a message in few bits, but all workers send theirs in full");
+      throw WireError("gossip message: the model is quantized (this worker has bits=32)");
     }
     const std::uint64_t weight = contents.number;
     const std::lock_guard lock(mutex_);
     if (weight > all_ - inbox_weight_) {
-      throw WireError("gossip by push-sum got more weight than all workers have together");
+      throw WireError(
+          fmt::format("gossip message: too much weight ({} + {}; all workers together have {})",
+                      weight, inbox_weight_, all_));
     }
     const double part = share(weight, inbox_weight_);
     if (coded) {
@@ -89,21 +95,21 @@ class PushSum final : public GossipExchange {
     inbox_weight_ += weight;
   }
 
-  Attended attend(MutFloats params, bool, std::vector<OutgoingMessage>&) override {
+  ArrivalResult process_arrived(MutFloats params, bool, std::vector<OutgoingMessage>&) override {
     const std::lock_guard lock(mutex_);
-    Attended attended;
-    attended.merged = inbox_weight_ > 0;
-    if (attended.merged) {
+    ArrivalResult result;
+    result.merged = inbox_weight_ > 0;
+    if (result.merged) {
       move_towards(params, inbox_.model(), share(inbox_weight_, weight_));
       weight_ += std::exchange(inbox_weight_, 0);
     }
     if (coding_) {
       const ModelCoding::Count count = coding_->take_count();
-      attended.coded_blocks = count.blocks;
-      attended.blocks_out_of_range = count.out_of_range;
+      result.coded_blocks = count.blocks;
+      result.blocks_out_of_range = count.out_of_range;
       coding_->stepped(params);
     }
-    return attended;
+    return result;
   }
 
   bool start(int peer, MutFloats params, std::vector<OutgoingMessage>& out) override {
@@ -135,7 +141,9 @@ class PushSum final : public GossipExchange {
     restored_ = get_floats(in);
     if (coding_) coding_->load(in);
     if (weight_ == 0 || (inbox_weight_ == 0) != restored_.empty()) {
-      throw WireError("the state of gossip has a model without weight, or a weight without model");
+      throw WireError(fmt::format(
+          "gossip: its state is damaged (weight {}, inbox of weight {} with {} elements)", weight_,
+          inbox_weight_, restored_.size()));
     }
   }
 
@@ -150,7 +158,7 @@ class PushSum final : public GossipExchange {
   message::GossipMessage outbox_;
   std::vector<float> restored_;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   message::GossipMessage inbox_;
   std::uint64_t inbox_weight_ = 0;  // 0: empty
   std::optional<ModelCoding> coding_;

@@ -35,22 +35,22 @@ void append_exact(std::vector<ExactRange>& exact, const ExactRange& range) {
 }  // namespace
 
 LowRankLayout low_rank_layout(const Layout& layout, std::size_t rank, std::size_t lowest_rank) {
-  LowRankLayout plan;
+  LowRankLayout out;
   for (const TensorSlot& tensor : layout.tensors) {
     const kernel::LowRankShape shape = shape_at(tensor.shape, rank);
     const bool has_error = pays(shape_at(tensor.shape, lowest_rank));
     const std::size_t numel = product(tensor.shape);
     if (pays(shape)) {
-      plan.matrices.push_back({shape, tensor.offset, plan.error_numel, plan.p_numel, plan.q_numel});
-      plan.p_numel += shape.p_numel();
-      plan.q_numel += shape.q_numel();
+      out.matrices.push_back({shape, tensor.offset, out.error_numel, out.p_numel, out.q_numel});
+      out.p_numel += shape.p_numel();
+      out.q_numel += shape.q_numel();
     } else {
-      append_exact(plan.exact, {tensor.offset, numel, has_error, plan.error_numel});
-      plan.exact_numel += numel;
+      append_exact(out.exact, {tensor.offset, numel, has_error, out.error_numel});
+      out.exact_numel += numel;
     }
-    if (has_error) plan.error_numel += numel;
+    if (has_error) out.error_numel += numel;
   }
-  return plan;
+  return out;
 }
 
 }  // namespace thinwire::strategy

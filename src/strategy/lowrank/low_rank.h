@@ -1,4 +1,4 @@
-// Which tensors PowerSGD sends as two thin matrices, and where the parts of each lie in its
+// Decides which tensors PowerSGD sends as two thin matrices, and where the parts of each are in its
 // buffers.
 #pragma once
 
@@ -27,14 +27,14 @@ struct ExactRange {
 struct LowRankLayout {
   std::vector<LowRankTensor> matrices;
   std::vector<ExactRange> exact;
-  // Elements with an error memory, that are sent as they are, and of the two factors.
+  // Numbers of elements: with an error memory, sent as they are, and of the two factors.
   std::size_t error_numel = 0, exact_numel = 0, p_numel = 0, q_numel = 0;
 };
 
-// A tensor of two or more dimensions is a matrix with a row for each index of the first. It is
-// compressed if that at least halves what is sent of it, at the given rank or, if it has fewer rows
-// or columns, at theirs. Matrices that pay at `lowest_rank` have an error memory; its offsets are
-// the same for every rank from there on.
+// Returns the layout for a rank. A tensor of two or more dimensions is a matrix with one row for
+// each index of the first dimension. It is compressed if that at least halves its bytes, at the
+// given rank or, if it has fewer rows or columns, at their number. Matrices that are compressed at
+// `lowest_rank` have an error memory; its offsets are the same for all higher ranks.
 LowRankLayout low_rank_layout(const Layout& layout, std::size_t rank, std::size_t lowest_rank);
 inline LowRankLayout low_rank_layout(const Layout& layout, std::size_t rank) {
   return low_rank_layout(layout, rank, rank);

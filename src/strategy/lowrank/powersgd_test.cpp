@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "strategy/common/state.h"
+#include "strategy/lowrank/divergence_state.h"
 #include "strategy/lowrank/low_rank.h"
 #include "strategy/lowrank/rank_schedule.h"
 #include "testing/allocations.h"
@@ -27,7 +28,8 @@ struct Range {
 };
 constexpr Range kFirst{0, 1200}, kBias{1200, 1240}, kSecond{1240, 2240}, kSmall{2240, 2249};
 
-// Two matrices and what is sent as it is: a bias, and a matrix that is too small to gain.
+// Returns a run with two matrices that are compressed, a bias, and a matrix that is too small to be
+// compressed.
 test::StrategyRun layers(const std::string& spec, int workers = 3) {
   test::StrategyRun run;
   run.spec = spec;
@@ -42,7 +44,8 @@ test::StrategyRun layers(const std::string& spec, int workers = 3) {
 
 Layout layout_of(const test::StrategyRun& run) { return {run.tensors, run.numel}; }
 
-// What the ranks hold back, at its place in the flat buffers; 0 for what is sent as it is.
+// Returns the error memory of one rank, for all elements of the flat buffers; 0 for elements that
+// are not compressed.
 std::vector<float> held_back(const test::StrategyRun& run, const test::RankRecord& record,
                              std::size_t rank) {
   const std::vector<float> errors = test::residual_of(record);
@@ -73,10 +76,10 @@ void expect_agreement(const std::vector<test::RankRecord>& records) {
   }
 }
 
-// What all ranks contributed is what was applied, P times, and what is held back, up to rounding.
+// The sum of all gradients is P times the applied updates plus the error memories, up to rounding.
 // With column norms of M of at most N, |Q| is at most N, and a step rounds, for each worker, g + e
-// and what is left of it (2 N), the sum that is sent (2 r N) and the one that is applied (2 r N),
-// and the mean of Q, a sum of P (P r N), by kUnit each.
+// and the new error (2 N), the sum that is sent (2 r N) and the one that is applied (2 r N), and
+// the mean of Q, a sum of P (P r N), by kUnit each.
 void expect_conservation(const test::StrategyRun& run, const std::vector<test::RankRecord>& records,
                          std::size_t rank) {
   std::vector<double> balance(run.numel, 0);
@@ -103,7 +106,7 @@ void expect_conservation(const test::StrategyRun& run, const std::vector<test::R
   const double allowed = static_cast<double>(run.steps) * workers * (2 + 4 * r + workers * r) *
                          column * static_cast<double>(kUnit);
   for (std::size_t i = 0; i < run.numel; ++i) ASSERT_LE(std::abs(balance[i]), allowed) << i;
-  EXPECT_LE(allowed, 0.005 * workers);  // or the law would say nothing
+  EXPECT_LE(allowed, 0.005 * workers);  // a larger limit would make the law meaningless
 }
 
 class PowerSgdGroups : public testing::TestWithParam<int> {};
@@ -113,7 +116,7 @@ TEST_P(PowerSgdGroups, AgreeAndConserveEveryStep) {
   if (GetParam() == 1) return;
   for (const std::size_t rank : {1u, 2u, 4u}) {
     const test::StrategyRun run = layers(fmt::format("powersgd:start=1,rank={}", rank), GetParam());
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     expect_agreement(records);
     expect_conservation(run, records, rank);
   }
@@ -122,7 +125,7 @@ TEST_P(PowerSgdGroups, AgreeAndConserveEveryStep) {
 TEST_P(PowerSgdGroups, SendTheBytesOfTheFormula) {
   const int size = GetParam();
   const test::StrategyRun run = layers("powersgd:start=0,rank=2", size);
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   constexpr std::size_t kRank = 2, p = kRank * (40 + 20), q = kRank * (30 + 50), exact = 40 + 9;
   for (int rank = 0; rank < size; ++rank) {
     const std::uint64_t once =
@@ -150,7 +153,7 @@ RC_GTEST_PROP(PowerSgdProperty, AgreesOnAnyLayout, ()) {
         base::philox(5, step << 16 | std::uint64_t(worker), element, base::Purpose::test);
     return block[0] % rare == 0 ? static_cast<float>(block[1] % spread) - 1 : 0.0f;
   };
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   for (const test::RankRecord& record : records) {
     RC_ASSERT(record.grads == records[0].grads);
     RC_ASSERT(record.skipped == std::vector<bool>(run.steps, false));
@@ -163,7 +166,7 @@ TEST(PowerSgd, OneWorkerIsLeftAlone) {
     if (step == 1 && element == 7) return std::numeric_limits<float>::infinity();
     return test::grid_gradient(rank, step, element);
   };
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   for (std::size_t i = 0; i < run.numel; ++i) {
     ASSERT_EQ(records[0].grads[2][i], test::grid_gradient(0, 2, i));
   }
@@ -177,7 +180,7 @@ TEST(PowerSgd, IsDenseUntilItStarts) {
   run.gradient = dense.gradient = [](int rank, std::uint64_t step, std::size_t element) {
     return test::grid_gradient(rank, step, element) * 0.3f;  // sums that depend on their order
   };
-  const auto records = test::play(run), means = test::play(dense);
+  const auto records = test::run_strategy(run), means = test::run_strategy(dense);
   EXPECT_TRUE(test::same_bits(records[0].grads[0], means[0].grads[0]));
   EXPECT_TRUE(test::same_bits(records[0].grads[1], means[0].grads[1]));
   EXPECT_NE(records[0].grads[2], means[0].grads[2]);
@@ -189,15 +192,15 @@ TEST(PowerSgd, IsDenseWithoutMatrices) {
   run.workers = 3;
   test::StrategyRun dense = run;
   dense.spec = "dense";
-  const auto records = test::play(run), means = test::play(dense);
+  const auto records = test::run_strategy(run), means = test::run_strategy(dense);
   EXPECT_EQ(records[0].grads, means[0].grads);
   EXPECT_EQ(records[0].bytes_sent, means[0].bytes_sent);
 }
 
 TEST(PowerSgd, SmallTensorsAreTheMean) {
   for (const int workers : {2, 3, 7, 16}) {
-    const auto records = test::play(layers("powersgd:rank=1,start=0", workers));
-    const auto means = test::play(layers("dense", workers));
+    const auto records = test::run_strategy(layers("powersgd:rank=1,start=0", workers));
+    const auto means = test::run_strategy(layers("dense", workers));
     for (std::size_t step = 0; step < 3; ++step) {
       for (const Range range : {kBias, kSmall}) {
         EXPECT_EQ(part(records[0].grads[step], range), part(means[0].grads[step], range));
@@ -228,7 +231,7 @@ TEST(PowerSgd, ReproducesAMatrixOfItsRank) {
         return scale * (first ? low_rank_element(element, 30, rank)
                               : low_rank_element(element - kSecond.begin, 50, rank));
       };
-      const auto records = test::play(run);
+      const auto records = test::run_strategy(run);
       expect_agreement(records);
       for (std::uint64_t step = 0; step < run.steps; ++step) {
         std::vector<float> missed(run.numel);
@@ -242,11 +245,12 @@ TEST(PowerSgd, ReproducesAMatrixOfItsRank) {
   }
 }
 
-// A worker keeps what its own vectors miss of its matrix, all of it across what was applied: had it
-// kept what the mean misses, it would hold back, and send again, how it differs from the others.
+// The error memory of a worker is the difference between its matrix and the product with its own
+// vectors, which is orthogonal to the applied update. With the mean of the vectors, it would also
+// contain, and send again, the difference between this worker and the others.
 TEST(PowerSgd, HoldsBackNothingAlongWhatWasSent) {
   test::StrategyRun run = layers("powersgd:start=0,rank=2", 3);
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   const auto applied = part(records[0].grads.back(), kFirst);
   for (const test::RankRecord& record : records) {
     const auto held = part(held_back(run, record, 2), kFirst);
@@ -269,7 +273,7 @@ TEST(PowerSgd, NothingWaitsForever) {
   run.gradient = [](int rank, std::uint64_t, std::size_t element) {
     return test::grid_gradient(rank, 0, element);  // the same in every step, and of full rank
   };
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   std::vector<float> missed(run.numel, 0.0f), mean(run.numel);
   for (std::size_t i = 0; i < run.numel; ++i) {
     mean[i] = (run.gradient(0, 0, i) + run.gradient(1, 0, i)) / 2;
@@ -289,7 +293,7 @@ TEST(PowerSgd, MatricesOfLessThanItsRankAndOfZeros) {
     run.gradient = [&](int, std::uint64_t, std::size_t element) {
       return element < kFirst.end ? low_rank_element(element, 30, rank) : 0.0f;
     };
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     expect_agreement(records);
     for (const auto& grads : records[0].grads) {
       for (std::size_t i = 0; i < run.numel; ++i) {
@@ -309,7 +313,7 @@ TEST(PowerSgd, ContinuesAfterAGradientThatVanished) {
   run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
     return step < 2 ? 0.0f : test::grid_gradient(rank, step, element);
   };
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   expect_agreement(records);
   expect_conservation(run, records, 2);
   EXPECT_EQ(norm(records[0].grads[1]), 0);
@@ -322,14 +326,14 @@ TEST(PowerSgd, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
     for (const std::size_t where :
          {std::size_t{17}, kBias.begin + 3, kSecond.end - 1, kSmall.begin}) {
       test::StrategyRun run = layers("powersgd:start=0,rank=2", 3);
-      const auto before = test::play(run);
+      const auto before = test::run_strategy(run);
       run.steps = 4;
       run.gradient = [=](int rank, std::uint64_t step, std::size_t element) {
         return step == 3 && rank == 1 && element == where
                    ? bad
                    : test::grid_gradient(rank, step, element);
       };
-      const auto after = test::play(run);
+      const auto after = test::run_strategy(run);
       for (std::size_t rank = 0; rank < 3; ++rank) {
         EXPECT_EQ(after[rank].skipped, (std::vector<bool>{false, false, false, true})) << where;
         EXPECT_EQ(after[rank].state, before[rank].state) << where;
@@ -338,16 +342,16 @@ TEST(PowerSgd, ANonFiniteGradientIsSeenByAllAndLeavesNoTrace) {
   }
 }
 
-// P is still finite, Q is not.
+// P is finite, but Q is not.
 TEST(PowerSgd, ASumThatOverflowsIsSkippedByAllAndLeavesNoTrace) {
   test::StrategyRun run = layers("powersgd:rank=1,start=0", 4);
-  const auto before = test::play(run);
+  const auto before = test::run_strategy(run);
   run.steps = 5;
   run.gradient = [](int rank, std::uint64_t step, std::size_t element) {
     if (step >= 3) return element == 17 ? 3e38f : 0.0f;
     return test::grid_gradient(rank, step, element);
   };
-  const auto after = test::play(run);
+  const auto after = test::run_strategy(run);
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(after[rank].skipped, (std::vector<bool>{false, false, false, true, true}));
     EXPECT_EQ(after[rank].state, before[rank].state);
@@ -359,13 +363,13 @@ TEST(PowerSgd, GoesOnFromItsSavedState) {
        {"powersgd:start=0,rank=2", "powersgd:rank=1,start=2", "powersgd:rank=1,start=5"}) {
     test::StrategyRun run = layers(spec);
     run.steps = 8;
-    const auto whole = test::play(run);
+    const auto whole = test::run_strategy(run);
     run.steps = 3;
-    const auto first = test::play(run);
+    const auto first = test::run_strategy(run);
     std::vector<Payload> states;
     for (const test::RankRecord& record : first) states.push_back(record.state);
     run.steps = 8;
-    const auto second = test::play(run, states.data(), 3);
+    const auto second = test::run_strategy(run, states.data(), 3);
     for (std::size_t rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(second[rank].state, whole[rank].state) << spec;
       for (std::size_t step = 3; step < 8; ++step) {
@@ -377,7 +381,7 @@ TEST(PowerSgd, GoesOnFromItsSavedState) {
 
 TEST(PowerSgd, RefusesAStateThatIsNotItsOwn) {
   test::StrategyRun run = layers("powersgd:rank=1,start=0", 2);
-  const Payload good = test::play(run)[0].state;
+  const Payload good = test::run_strategy(run)[0].state;
   const auto load = [](Bytes state) { make_strategy("powersgd:rank=1")->load(state); };
   for (std::size_t length = 0; length < good.size(); length += 97) {
     EXPECT_THROW(load(Bytes(good).first(length)), WireError) << length;
@@ -390,32 +394,35 @@ TEST(PowerSgd, RefusesAStateThatIsNotItsOwn) {
   EXPECT_THROW(load(other), WireError);
   Payload half;
   base::ByteWriter writer(half);
-  writer.put(std::uint32_t{2});
+  writer.put(std::uint32_t{3});
   put_floats(writer, std::vector<float>(10));
   put_floats(writer, {});
   writer.put(std::uint32_t{1});  // rank at the start, and now
   writer.put(std::uint32_t{1});
   writer.put(0.0f);
   writer.put(std::uint32_t{0});
+  writer.put(std::uint64_t{0});
+  writer.put(std::uint64_t{0});
+  DivergenceState().save(writer);
   EXPECT_THROW(load(half), WireError);
 
   const std::vector<Payload> states(2, good);
-  EXPECT_NO_THROW(test::play(run, states.data()));
+  EXPECT_NO_THROW(test::run_strategy(run, states.data()));
   run.spec = "powersgd:start=0,rank=2";  // other vectors
-  EXPECT_THROW(test::play(run, states.data()), WireError);
+  EXPECT_THROW(test::run_strategy(run, states.data()), WireError);
   run.spec = "powersgd:rank=1,start=0";
   run.tensors[0].shape = {30, 40};
-  EXPECT_THROW(test::play(run, states.data()), WireError);
+  EXPECT_THROW(test::run_strategy(run, states.data()), WireError);
   run.tensors[0].shape = {1200};
-  EXPECT_THROW(test::play(run, states.data()), WireError);
+  EXPECT_THROW(test::run_strategy(run, states.data()), WireError);
 }
 
 TEST(PowerSgd, DrawsFromTheSeedOfTheRun) {
   test::StrategyRun run = layers("powersgd:rank=1,start=0");
-  const auto one = test::play(run)[0].grads, again = test::play(run)[0].grads;
-  run.plan.seed = 2;
+  const auto one = test::run_strategy(run)[0].grads, again = test::run_strategy(run)[0].grads;
+  run.options.seed = 2;
   EXPECT_EQ(one, again);
-  EXPECT_NE(one, test::play(run)[0].grads);
+  EXPECT_NE(one, test::run_strategy(run)[0].grads);
 }
 
 TEST(PowerSgd, AllocatesNothingAfterTheFirstStep) {
@@ -441,7 +448,7 @@ TEST(PowerSgd, AllocatesNothingAfterTheFirstStep) {
 }
 
 TEST(PowerSgd, SaysWhatItSaves) {
-  const auto records = test::play(layers("powersgd:rank=1,start=0", 4));
+  const auto records = test::run_strategy(layers("powersgd:rank=1,start=0", 4));
   double dense = 0, sent = 0;
   for (int rank = 0; rank < 4; ++rank) {
     dense += static_cast<double>(allreduce_bytes(2249, rank, 4));
@@ -461,8 +468,8 @@ TEST(PowerSgd, RefusesRanksAndStartsOutOfRange) {
   EXPECT_NO_THROW(make_strategy("powersgd:rank=auto,start=auto"));
 }
 
-// One matrix in which rank 2 takes less than a tenth of the bytes of dense, and rank 4 does not,
-// and one that is not worth to be compressed at rank 2. Gradients that grow and are of full rank.
+// Returns a run with one matrix that takes less than 8 % of the bytes of dense at rank 2, but not
+// at rank 4, and one that is not compressed at rank 2. The gradients grow and have full rank.
 test::StrategyRun growing_run(const std::string& spec) {
   test::StrategyRun run;
   run.spec = spec;
@@ -478,7 +485,8 @@ test::StrategyRun growing_run(const std::string& spec) {
 
 TEST(PowerSgd, ARankRisesWhileTheErrorsGrowAndNothingIsLost) {
   test::StrategyRun run = growing_run("powersgd:rank=1,start=0");
-  const auto records = test::play(run);
+  run.steps = 32;  // until the next look, which would find that the rank cannot rise further
+  const auto records = test::run_strategy(run);
   expect_agreement(records);
   EXPECT_EQ(metric(records, "rank"), 2);
   double worst = 0, most = 0;
@@ -505,14 +513,14 @@ TEST(PowerSgd, ARankRisesWhileTheErrorsGrowAndNothingIsLost) {
 
 TEST(PowerSgd, ARaisedRankContinuesFromItsSavedState) {
   test::StrategyRun run = growing_run("powersgd:rank=1,start=0");
-  const auto whole = test::play(run);
+  const auto whole = test::run_strategy(run);
   for (const std::uint64_t until : {20u, 41u, 50u}) {
     run.steps = until;
-    const auto first = test::play(run);
+    const auto first = test::run_strategy(run);
     std::vector<Payload> states;
     for (const test::RankRecord& record : first) states.push_back(record.state);
     run.steps = 60;
-    const auto second = test::play(run, states.data(), until);
+    const auto second = test::run_strategy(run, states.data(), until);
     for (std::size_t rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(second[rank].state, whole[rank].state) << until;
     }
@@ -526,8 +534,8 @@ TEST(PowerSgd, AnAutomaticRankDependsOnTheLengthOfTheRun) {
     run.numel = shape[0] * shape[1];
     run.shape = std::move(shape);
     run.steps = 1;
-    run.plan.steps = steps;
-    return metric(test::play(run), "rank");
+    run.options.steps = steps;
+    return metric(test::run_strategy(run), "rank");
   };
   EXPECT_EQ(rank_of(10'000, {400, 400}), 4);
   EXPECT_EQ(rank_of(188, {400, 400}), 8);
@@ -542,7 +550,7 @@ TEST(PowerSgd, IsDenseAndSaysSoWhereCompressionGainsLittle) {
   run.numel = 2100;
   test::StrategyRun dense = run;
   dense.spec = "dense";
-  const auto records = test::play(run), means = test::play(dense);
+  const auto records = test::run_strategy(run), means = test::run_strategy(dense);
   EXPECT_EQ(records[0].grads, means[0].grads);
   EXPECT_EQ(records[0].bytes_sent, means[0].bytes_sent);
   EXPECT_EQ(test::warnings_of(run).size(), 1u);

@@ -6,22 +6,10 @@
 #include <bit>
 #include <cmath>
 
-#include "base/number.h"
 #include "kernel/power.h"
 #include "thinwire/error.h"
 
 namespace thinwire::strategy {
-
-std::optional<std::uint64_t> number_or_auto(base::Spec& spec, std::string_view key,
-                                            std::uint64_t lowest, std::uint64_t highest) {
-  const std::string allowed = fmt::format("auto, or {} to {}", lowest, highest);
-  const std::string text = spec.text(key, "auto", allowed);
-  if (text == "auto") return std::nullopt;
-  const auto number = base::parse_number<std::uint64_t>(text);
-  if (number && *number >= lowest && *number <= highest) return number;
-  throw ConfigError(
-      fmt::format("{}: {} is out of range ({}); use {}", spec.name(), key, text, allowed));
-}
 
 std::uint64_t automatic_start(const RunOptions& run) {
   constexpr std::uint64_t kUnknownLength = 100;
@@ -43,22 +31,36 @@ std::size_t automatic_rank(const RunOptions& run) {
 
 RankSchedule RankSchedule::read(base::Spec& spec) {
   RankSchedule out;
-  const auto fixed = number_or_auto(spec, "rank", 1, kernel::kMostRank);
+  const auto fixed = spec.integer_or_auto("rank", 1, kernel::kMostRank);
   out.automatic_ = !fixed;
   if (fixed) out.start(static_cast<std::size_t>(*fixed));
   return out;
 }
 
-RankSchedule::Growth RankSchedule::observe(const ErrorLook& look) {
-  const bool high = last_norm_ > 0 && look.ratio > kHighRatio;
-  const bool jumps = high && look.norm > kJump * last_norm_;
-  const bool grows = high && look.norm > kGrowth * last_norm_;
+RankSchedule::Growth RankSchedule::observe(std::uint64_t step, const ErrorLook& look) {
+  const bool high = last_norm_ > 0 && last_look_ > emptied_at_ && look.ratio > kHighRatio;
+  const float filled = high ? last_norm_ * std::sqrt(static_cast<float>(step - emptied_at_) /
+                                                     static_cast<float>(last_look_ - emptied_at_))
+                            : 0;
+  const bool jumps = high && look.norm > kJump * filled;
+  const bool grows = high && look.norm > kGrowth * filled;
   growing_ = jumps ? kLooks : grows ? growing_ + 1 : 0;
   last_norm_ = look.norm;
+  last_look_ = step;
   if (growing_ < kLooks) return Growth::calm;
-  if (rank_ == highest_) return Growth::alarm;
+  return raise() ? Growth::raised : Growth::alarm;
+}
+
+bool RankSchedule::raise() noexcept {
+  if (rank_ == highest_) return false;
   for (int doubled = 0; doubled < 2 && rank_ < highest_; ++doubled) rank_ *= 2;
-  return Growth::raised;
+  return true;
+}
+
+void RankSchedule::emptied(std::uint64_t step) noexcept {
+  emptied_at_ = last_look_ = step;
+  last_norm_ = 0;
+  growing_ = 0;
 }
 
 void RankSchedule::save(base::ByteWriter& out) const {
@@ -66,17 +68,26 @@ void RankSchedule::save(base::ByteWriter& out) const {
   out.put(static_cast<std::uint32_t>(rank_));
   out.put(last_norm_);
   out.put(growing_);
+  out.put(last_look_);
+  out.put(emptied_at_);
 }
 
 void RankSchedule::load(base::ByteReader& in) {
   const auto lowest = in.get<std::uint32_t>(), rank = in.get<std::uint32_t>();
   last_norm_ = in.get<float>();
   growing_ = in.get<std::uint32_t>();
+  last_look_ = in.get<std::uint64_t>();
+  emptied_at_ = in.get<std::uint64_t>();
+  if (last_look_ < emptied_at_) {
+    throw WireError("powersgd: the state of its rank is damaged (a look before its memory)");
+  }
   if (automatic_ && lowest == 0 && rank == 0) return;  // saved before the run began
   const bool doubled = lowest > 0 && rank % lowest == 0 && std::has_single_bit(rank / lowest);
   if (!doubled || rank > kernel::kMostRank || (!automatic_ && lowest != lowest_)) {
-    throw WireError(
-        fmt::format("the state of PowerSGD has rank {}, which is not that of the run", lowest));
+    throw WireError(fmt::format(
+        "powersgd: its state has another rank than the run (rank {}, {} at the start); resume with "
+        "the rank that saved it",
+        rank, lowest));
   }
   start(lowest);
   rank_ = highest_ = rank;

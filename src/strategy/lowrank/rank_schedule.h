@@ -10,29 +10,25 @@
 
 namespace thinwire::strategy {
 
-// Reads a key that is `auto`, which is the default and gives no number, or a whole number in
-// [lowest, highest]. Throws ConfigError if it is neither.
-std::optional<std::uint64_t> number_or_auto(base::Spec& spec, std::string_view key,
-                                            std::uint64_t lowest, std::uint64_t highest);
-
 // Returns how many steps are dense at first: 2 % of the run, 10 steps, or as many as the learning
-// rate rises, whichever is more, but at most 10 % of the run. The gradients of an untrained network
-// change too fast to be followed.
+// rate rises, whichever is most, but at most 10 % of the run, rounded up. The gradients of an
+// untrained network change too fast for the power iteration. (early_steps() of the model strategies
+// rounds down and is 0 if the length of the run is not known.)
 std::uint64_t automatic_start(const RunOptions& run);
 
 // Returns the rank at the start of a run. In a short run every direction must be sent soon: a
 // matrix of 300 rows in 47 steps ended a point below dense at rank 16, and two points at rank 8.
 std::size_t automatic_rank(const RunOptions& run);
 
-// What the ranks know together about their error memories: means over all ranks.
+// Measures of the error memories: means over all ranks.
 struct ErrorLook {
   float norm = 0;   // L2
   float ratio = 0;  // the same, divided by the norm of the worker's gradient
 };
 
-// The key `rank`: a number, or `auto`. Both are where the run starts. The rank becomes four times
-// as high when the error memory keeps growing: then more directions are needed than are sent, and
-// the run is likely to diverge.
+// The key `rank` is a number or `auto`, and gives the rank at the start of the run. The rank
+// becomes four times as high when the error memory keeps growing: then more directions are needed
+// than are sent, and the run is likely to diverge.
 class RankSchedule {
  public:
   // Throws ConfigError if the rank is out of range.
@@ -48,25 +44,32 @@ class RankSchedule {
   // Allows ranks up to `highest`.
   void limit(std::size_t highest) noexcept { highest_ = highest; }
 
-  // Takes numbers that must be the same on every rank. An alarm means that the rank should rise,
-  // but is as high as it may be.
+  // Observes numbers that must be the same on every rank. An alarm means that the rank should rise,
+  // but is as high as allowed.
   enum class Growth { calm, raised, alarm };
-  Growth observe(const ErrorLook& look);
+  Growth observe(std::uint64_t step, const ErrorLook& look);
+  // Raises the rank as far as one observation may. Returns whether it did.
+  bool raise() noexcept;
+  // Notes that the error memories are empty before this step.
+  void emptied(std::uint64_t step) noexcept;
 
   void save(base::ByteWriter& out) const;
   // Throws WireError if the saved ranks are not those of this schedule.
   void load(base::ByteReader& in);
 
  private:
-  // While the memory fills up it grows by itself, and late in training its ratio grows because the
-  // gradients vanish. So both must be high, at several looks in a row or in one jump.
+  // Late in training the ratio grows because the gradients vanish. So both must be high, at several
+  // looks in a row or in one jump. While the memory fills up with noise, it grows by itself, as the
+  // root of the steps since it was empty. So only faster growth counts: directions that every
+  // gradient has and that are not sent.
   static constexpr float kGrowth = 1.15f, kJump = 2, kHighRatio = 1.5f;
   static constexpr std::uint32_t kLooks = 2;
 
   bool automatic_ = true;
   std::size_t lowest_ = 0, rank_ = 0, highest_ = 0;
-  float last_norm_ = 0;
+  float last_norm_ = 0;        // at the step last_look_
   std::uint32_t growing_ = 0;  // looks in a row
+  std::uint64_t last_look_ = 0, emptied_at_ = 0;
 };
 
 }  // namespace thinwire::strategy

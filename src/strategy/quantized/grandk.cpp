@@ -13,11 +13,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/number.h"
 #include "base/spec.h"
 #include "collective/quantized_allreduce.h"
 #include "kernel/quantize.h"
+#include "strategy/common/dense_periods.h"
 #include "strategy/common/density.h"
+#include "strategy/common/divergence_guard.h"
 #include "strategy/common/phase_time.h"
 #include "strategy/common/small_tensors.h"
 #include "strategy/common/state.h"
@@ -29,24 +30,14 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 2;
-// From this density on there is momentum. At 0.1 it diverges on LeNet at a rate that dense bears.
+constexpr std::uint32_t kStateVersion = 3;
+// From this density on there is momentum. At density 0.1, momentum makes LeNet diverge at a
+// learning rate at which dense is stable.
 constexpr double kDense = 0.25;
 // How much of the residual that the gradient of this step does not explain is sent, if there is
 // momentum. LeNet at density 0.25 (one seed): 1 and 0 diverge,
 // 0.1, 0.25 and 0.3 end at 96.8, 97.4 and 98.75 %, dense at 99.0 %.
 constexpr float kCorrection = 0.25f;
-
-// Reads the key `density`; nothing if it is `auto`.
-std::optional<double> read_density(base::Spec& spec) {
-  constexpr double kLowest = 1e-7;
-  const std::string text = spec.text("density", "auto", "auto, or 1e-7 to 1");
-  if (text == "auto") return std::nullopt;
-  const auto density = base::parse_number<double>(text);
-  if (density && *density >= kLowest && *density <= 1) return density;
-  throw ConfigError(
-      fmt::format("{}: density is out of range ({}); use auto, or 1e-7 to 1", spec.name(), text));
-}
 
 // Returns the lowest density at which a run of this length sends every element often enough.
 double covering_density(std::uint64_t steps) {
@@ -64,8 +55,8 @@ struct Range {
 class GRandK final : public GradientStrategy {
  public:
   explicit GRandK(base::Spec& spec)
-      : density_(read_density(spec)),
-        schedule_(DensitySchedule::read_warmup(spec)),
+      : density_(spec.number_or_auto("density", DensitySchedule::kLowest, 1)),
+        schedule_(DensitySchedule::read(spec)),
         allreduce_(read_quantization(spec, "256")) {}
 
   SgdConfig optimizer_share(const SgdConfig& asked) const override {
@@ -92,23 +83,22 @@ class GRandK final : public GradientStrategy {
     }
   }
 
+  // A step that failed or was skipped leaves no trace in the guard.
   Update exchange(const GradientStep& step) override {
-    std::uint32_t highest = 0;
-    timed_codec(step, [&] {
-      highest = kernel::highest_magnitude(step.grads);
-      draw(step);
-      gather(step.grads);
-    });
-    StepTiming timing(step);
-    if (!allreduce_.agree(step.wire, timing, drawn_, highest)) return Update::skipped();
-    const bool watched = step.step % kWatchEvery == 0;
-    const double gradient_norm = watched ? norm(step.grads) : 0;
-    timed_codec(step, [&] { put_aside(step.grads); });
-    allreduce_.exchange(step.wire, timing,
-                        {drawn_, agreed_, collective::Rounding::nearest, step.run.seed, step.step});
-    timed_codec(step, [&] { scatter(step.grads); });
-    if (gradient_norm > 0) step.stats.residual_ratio = norm(residual_) / gradient_norm;
-    return Update::dense();
+    const DivergenceGuard before = guard_;
+    try {
+      const Update update = exchange_drawn(step);
+      if (update.skip) guard_ = before;
+      return update;
+    } catch (...) {
+      guard_ = before;
+      throw;
+    }
+  }
+
+  // Every worker holds back the mean, which adds up to what all of them sent.
+  void give_back(const GradientStep& step) override {
+    for (std::size_t i = 0; i < residual_.size(); ++i) residual_[i] += step.grads[i];
   }
 
   CostProfile cost_profile() const override {
@@ -124,17 +114,62 @@ class GRandK final : public GradientStrategy {
     base::ByteWriter writer(out);
     writer.put(kStateVersion);
     put_floats(writer, residual_);
+    guard_.save(writer);
+    dense_periods_.save(writer);
   }
 
   void load(Bytes in) override {
     base::ByteReader reader(in, "the state of grandk");
-    expect_version(reader.get<std::uint32_t>(), kStateVersion, "grandk");
+    expect_version(reader, kStateVersion, "grandk");
     residual_ = get_floats(reader);
+    guard_.load(reader);
+    dense_periods_.load(reader);
     reader.expect_end();
   }
 
  private:
   bool has_momentum() const noexcept { return !density_ || *density_ >= kDense; }
+
+  // The guard sees only the norm of the update, which is the same on every rank, so that no vote is
+  // needed.
+  Update exchange_drawn(const GradientStep& step) {
+    const bool recovers = dense_periods_.contains(step.step);
+    std::string warning;
+    if (!recovers) warning = guard_.begin_step(step.step, guard_.alarm(), schedule_.target());
+    const bool alarmed = !recovers && guard_.safeguards().dense;
+    draws_all_ = recovers || alarmed;
+    const bool watched = step.step % kWatchEvery == 0;
+    double gradient_norm = 0;
+    std::uint32_t highest = 0;
+    timed_codec(step, [&] {
+      highest = kernel::highest_magnitude(step.grads);
+      if (watched) gradient_norm = norm(step.grads);
+      if (!recovers) guard_.clip(step.grads);
+      draw(step);
+      gather(step.grads);
+    });
+    StepTiming timing(step);
+    if (!allreduce_.agree(step.wire, timing, drawn_, highest)) return Update::skipped();
+    timed_codec(step, [&] { put_aside(step.grads); });
+    allreduce_.exchange(step.wire, timing,
+                        {drawn_, agreed_, collective::Rounding::nearest, step.run.seed, step.step});
+    timed_codec(step, [&] {
+      scatter(step.grads);
+      if (alarmed) {
+        std::ranges::fill(residual_, 0.0f);
+        guard_.shorten(step.grads);
+      }
+      if (!recovers) guard_.end_step(norm(alarmed ? Floats(step.grads) : Floats(agreed_)));
+    });
+    if (alarmed) {
+      warning += fmt::format(". The next {} steps draw all elements, too",
+                             dense_periods_.start_after(step.step));
+    }
+    if (watched && !recovers) guard_.watch_gradient(gradient_norm);
+    if (gradient_norm > 0) step.stats.residual_ratio = norm(residual_) / gradient_norm;
+    if (!warning.empty() && step.wire.rank() == 0) step.warn("grandk: " + warning);
+    return Update::dense();
+  }
 
   void find_ranges(const Layout& layout) {
     large_.clear();
@@ -146,9 +181,16 @@ class GRandK final : public GradientStrategy {
     }
   }
 
-  // The drawn elements of large tensors, then all of small ones.
+  // Returns how many elements of large tensors are drawn.
+  std::size_t count(const GradientStep& step) const {
+    if (draws_all_) return large_numel_;
+    const std::size_t usual = schedule_.count(large_numel_, step.step, step.run);
+    return std::min(large_numel_, static_cast<std::size_t>(guard_.safeguards().density) * usual);
+  }
+
+  // Draws elements of large tensors, and adds all elements of small ones after them.
   void draw(const GradientStep& step) {
-    large_drawn_ = schedule_.count(large_numel_, step.step, step.run);
+    large_drawn_ = count(step);
     places_.resize(large_drawn_);
     StratifiedDraw(large_numel_, large_drawn_).at(step.run.seed, step.step, places_);
     // So far a place counts large elements only; make it count all.
@@ -169,7 +211,7 @@ class GRandK final : public GradientStrategy {
     drawn_.resize(places_.size());
     agreed_.resize(places_.size());
     kept_.resize(large_drawn_);
-    const float correction = has_momentum() ? kCorrection : 1;
+    const float correction = has_momentum() && !draws_all_ ? kCorrection : 1;
     const StratifiedDraw runs(large_numel_, large_drawn_);
     for (std::size_t j = 0; j < places_.size(); ++j) {
       const float held = residual_[places_[j]] + grads[places_[j]];
@@ -204,7 +246,10 @@ class GRandK final : public GradientStrategy {
   std::vector<Range> large_, small_;
   std::size_t large_numel_ = 0;
   std::vector<float> residual_;
+  DivergenceGuard guard_;
+  DensePeriods dense_periods_;
   // State of the current step:
+  bool draws_all_ = false;
   std::vector<std::uint32_t> places_;  // of the elements that are sent
   std::size_t large_drawn_ = 0;        // how many of them are of large tensors: the first
   std::vector<float> drawn_, agreed_;  // the elements, and their mean over all workers

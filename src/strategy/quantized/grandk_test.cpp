@@ -1,4 +1,4 @@
-// grandk: what it draws, and that nothing is lost.
+// Tests which elements grandk draws, and that no gradient is lost.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -38,15 +38,19 @@ TEST_P(GRandKGroups, AgreeAndLoseNothing) {
   for (const std::string spec : {"grandk", "grandk:density=0.4", "grandk:density=0.1",
                                  "grandk:density=0.1,scales=2+6", "grandk:density=0.03,bits=2"}) {
     const test::StrategyRun run = test::matrix_run(spec, GetParam(), 70, 5);
-    const auto records = test::play(run);
-    for (const test::RankRecord& record : records) ASSERT_EQ(record.grads, records[0].grads);
+    const auto records = test::run_strategy(run);
+    test::Vectors residuals;
+    for (const test::RankRecord& record : records) {
+      ASSERT_EQ(record.grads, records[0].grads);
+      residuals.push_back(test::residual_of(record));
+    }
     for (std::size_t i = 0; i < run.numel; ++i) {
       double contributed = 0, applied = 0, held = 0;
       for (std::uint64_t step = 0; step < run.steps; ++step) {
         for (int rank = 0; rank < run.workers; ++rank) contributed += run.gradient(rank, step, i);
         applied += static_cast<double>(records[0].grads[step][i]) * run.workers;
       }
-      for (const test::RankRecord& record : records) held += test::residual_of(record)[i];
+      for (const auto& residual : residuals) held += residual[i];
       ASSERT_NEAR(contributed, applied + held, 1e-5 * run.workers);
     }
   }
@@ -55,7 +59,7 @@ TEST_P(GRandKGroups, AgreeAndLoseNothing) {
 TEST(GRandK, ChangesTheDrawnElementsAlone) {
   test::StrategyRun run = test::matrix_run("grandk:density=0.05", 2, 640, 3);
   run.gradient = [](int, std::uint64_t, std::size_t) { return 1.0f; };
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   for (const auto& step : records[0].grads) {
     const auto changed = std::ranges::count_if(step, [](float x) { return x != 0; });
     EXPECT_EQ(changed, 3200);
@@ -65,7 +69,7 @@ TEST(GRandK, ChangesTheDrawnElementsAlone) {
 TEST(GRandK, SmallTensorsAreSentInEveryStep) {
   test::StrategyRun run = test::matrix_run("grandk:density=0.25,bits=8", 3, 30, 4);
   run.tensors = {{"w", 0, {20, 100}}, {"b", 2000, {37}}, {"v", 2037, {9, 100}}, {"c", 2937, {63}}};
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   for (std::uint64_t step = 0; step < run.steps; ++step) {
     const test::Vectors in = test::gradients_of(run, step);
     for (std::size_t i = 2000; i < run.numel; ++i) {  // v has less than 1024 elements: small, too
@@ -75,11 +79,11 @@ TEST(GRandK, SmallTensorsAreSentInEveryStep) {
 }
 
 // From density 0.25 on, a drawn element sends its present gradient for the four steps of its run.
-// It was drawn 1 to 7 steps ago, and would send as much if it sent all that waits.
+// It was last drawn 1 to 7 steps ago, and would send a value from 1 to 7 if it sent its residual.
 TEST(GRandK, SendsThePresentGradientForTheStepsThatWait) {
   test::StrategyRun run = test::matrix_run("grandk:density=0.25,warmup=none,bits=12", 2, 64, 40);
   run.gradient = [](int, std::uint64_t, std::size_t) { return 1.0f; };
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   for (const float value : records[0].grads.back()) {
     EXPECT_TRUE(value == 0 || std::abs(value - 4) < 1.5f) << value;
   }
@@ -95,15 +99,15 @@ TEST(GRandK, LeavesMomentumToTheOptimizerUnlessItsDensityIsLow) {
   EXPECT_EQ(share("grandk:density=0.1").momentum, 0);
   EXPECT_EQ(share("grandk:density=0.1").weight_decay, 0.1f);
   test::StrategyRun run = test::matrix_run("grandk:density=0.1", 2, 64);
-  run.plan.sgd = asked;
+  run.options.sgd = asked;
   EXPECT_EQ(test::warnings_of(run).size(), 1u);
 }
 
 TEST(GRandK, AnAutomaticDensityCoversTheRun) {
   const auto density = [](std::uint64_t steps) {
     test::StrategyRun run = test::matrix_run("grandk", 2, 64, 1);
-    run.plan.steps = steps;
-    return metric(test::play(run), "density");
+    run.options.steps = steps;
+    return metric(test::run_strategy(run), "density");
   };
   EXPECT_DOUBLE_EQ(density(10'000), 0.33);
   EXPECT_EQ(density(80), 0.75);
@@ -150,10 +154,10 @@ TEST(GRandK, GoesOnFromACheckpointBitForBit) {
   const test::StrategyRun run = test::matrix_run("grandk:density=0.1,warmup=none", 3, 70, 6);
   test::StrategyRun first = run;
   first.steps = 3;
-  const auto whole = test::play(run), half = test::play(first);
+  const auto whole = test::run_strategy(run), half = test::run_strategy(first);
   std::vector<Payload> states;
   for (const test::RankRecord& record : half) states.push_back(record.state);
-  const auto rest = test::play(run, states.data(), 3);
+  const auto rest = test::run_strategy(run, states.data(), 3);
   for (std::size_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(rest[rank].state, whole[rank].state);
     EXPECT_EQ(rest[rank].grads.back(), whole[rank].grads.back());

@@ -89,7 +89,7 @@ TEST_P(QuantizedGroups, QsgdIsItsDefinitionBitForBit) {
         "qsgd:scales=2+6", "qsgd:scales=2+4+6,bucket=whole"}) {
     for (const std::size_t rows : {12u, 400u}) {
       const test::StrategyRun run = test::matrix_run(spec, GetParam(), rows, rows < 100 ? 2 : 1);
-      const auto records = test::play(run);
+      const auto records = test::run_strategy(run);
       for (std::uint64_t step = 0; step < run.steps; ++step) {
         const Definition definition{quantization_of(spec), 1, step};
         const std::vector<float> wanted = definition.mean(test::gradients_of(run, step));
@@ -100,14 +100,15 @@ TEST_P(QuantizedGroups, QsgdIsItsDefinitionBitForBit) {
   }
 }
 
-// Several pieces per share, tiles and buckets that end with the vector or do not.
+// Shares have several pieces, and tiles and buckets end with the vector or before its end.
 TEST(Qsgd, IsItsDefinitionAtEverySize) {
   for (const std::size_t numel : {1024u, 1025u, 4095u, 4096u, 4097u, 8191u, 450'001u}) {
     test::StrategyRun run = test::matrix_run("qsgd", 2, 1, 1);
     run.numel = numel;
     run.shape = {1, numel};
     const Definition definition{quantization_of("qsgd"), 1, 0};
-    EXPECT_EQ(test::play(run)[1].grads[0], definition.mean(test::gradients_of(run, 0))) << numel;
+    EXPECT_EQ(test::run_strategy(run)[1].grads[0], definition.mean(test::gradients_of(run, 0)))
+        << numel;
   }
 }
 
@@ -117,7 +118,7 @@ TEST_P(QuantizedGroups, QsgdSendsTheBytesOfItsWidths) {
   for (const unsigned bits : {2u, 4u, 6u}) {
     test::StrategyRun run = test::matrix_run("qsgd:bits=" + std::to_string(bits), workers, 3000, 1);
     run.gradient = [](int, std::uint64_t, std::size_t i) { return static_cast<float>(i % 7); };
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     const std::size_t tiles = (run.numel + kernel::kTile - 1) / kernel::kTile,
                       norms = (tiles + 15) / 16 + 1;
     const auto sum_bits = static_cast<unsigned>(
@@ -136,7 +137,7 @@ TEST_P(QuantizedGroups, QsgdSendsTheBytesOfItsWidths) {
 
 TEST(Qsgd, MasksOfFinerScalesTravelAsBits) {
   const auto bytes = [](const std::string& spec) {
-    return test::play(test::matrix_run(spec, 4, 7000, 1))[0].bytes_sent;
+    return test::run_strategy(test::matrix_run(spec, 4, 7000, 1))[0].bytes_sent;
   };
   const std::size_t words = (700'000 + kernel::kTile - 1) / kernel::kTile * kernel::kFitWords;
   const std::uint64_t mask = allreduce_bytes(words, 0, 4, Route::automatic, 8);
@@ -145,7 +146,7 @@ TEST(Qsgd, MasksOfFinerScalesTravelAsBits) {
             bytes("qsgd") + allreduce_bytes(2 * words, 0, 4, Route::automatic, 8));
 }
 
-// --- Statistics; functions of the seed, so what holds once holds always.
+// --- Statistics. They depend only on the seed, so that the tests are deterministic.
 
 double squared_error(const std::vector<float>& found, const test::Vectors& in) {
   double error = 0, total = 0;
@@ -166,7 +167,7 @@ TEST(Qsgd, IsRightOnAverage) {
     run.gradient = [](int rank, std::uint64_t, std::size_t i) {
       return test::wide_gradient(rank, 0, i);
     };
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     const test::Vectors in = test::gradients_of(run, 0);
     float norm = 0;
     for (const auto& vector : in) {
@@ -194,20 +195,20 @@ TEST(Qsgd, ThresholdsThatAreTurnedBeatIndependentOnes) {
     };
     const test::Vectors in = test::gradients_of(run, 0);
     Definition independent{quantization_of("qsgd:bits=3"), 1, 0, false};
-    EXPECT_LT(squared_error(test::play(run)[0].grads[0], in),
+    EXPECT_LT(squared_error(test::run_strategy(run)[0].grads[0], in),
               0.75 * squared_error(independent.mean(in), in));
   }
 }
 
-// The largest values of their bucket need the coarse scale. The bias travels elsewhere, and the
-// zeros in its place say nothing about scales.
+// The largest values of their bucket need the coarse scale. The bias is sent separately, and the
+// zeros in its place do not affect the scales.
 TEST(Qsgd, CountsAsFineOnlyWhatItRounds) {
   test::StrategyRun run;
   run.spec = "qsgd:scales=2+6";
   run.numel = 3010;
   run.tensors = {{"weight", 0, {60, 50}}, {"bias", 3000, {10}}};
   run.gradient = [](int, std::uint64_t, std::size_t i) { return i % 2 == 0 ? 1.0f : -1.0f; };
-  EXPECT_EQ(metric(test::play(run), "fine_share"), 0);
+  EXPECT_EQ(metric(test::run_strategy(run), "fine_share"), 0);
 }
 
 // --- Odd values.
@@ -217,7 +218,7 @@ TEST(Qsgd, AnOutlierHarmsItsBucketAlone) {
   run.gradient = [](int rank, std::uint64_t step, std::size_t i) {
     return i == 17 && rank == 2 ? 1e30f : test::wide_gradient(rank, step, i);
   };
-  const auto result = test::play(run)[0].grads[0];
+  const auto result = test::run_strategy(run)[0].grads[0];
   const test::Vectors in = test::gradients_of(run, 0);
   for (std::size_t i = 0; i < run.numel; ++i) {
     ASSERT_TRUE(std::isfinite(result[i]));
@@ -237,11 +238,11 @@ TEST(Qsgd, TinyZeroAndHugeNormsStayFinite) {
         run.gradient = [=](int, std::uint64_t, std::size_t i) { return i % 2 == 0 ? size : -size; };
         const Quantization quantization = quantization_of(spec);
         const auto finest = static_cast<float>(quantization.levels(quantization.bits.size() - 1));
-        const auto records = test::play(run);
+        const auto records = test::run_strategy(run);
         EXPECT_FALSE(records[0].skipped[0]);
         for (std::size_t i = 0; i < run.numel; ++i) {
-          // All are at the norm: told exactly, but for the last bits; or, where the finest step of
-          // a float has no inverse, as 0.
+          // All elements are equal to the norm, so that they are sent exactly, up to the last bits;
+          // or as 0, if the finest step of a float has no inverse.
           const float wanted = std::isfinite(finest / size) ? run.gradient(0, 0, i) : 0;
           ASSERT_NEAR(records[0].grads[0][i], wanted, 2e-7 * static_cast<double>(size));
           ASSERT_TRUE(std::isfinite(records[0].grads[0][i]));
@@ -260,11 +261,11 @@ TEST(Quantized, WhatIsNotFiniteAnywhereSkipsTheStepEverywhereAndChangesNothing) 
       };
       test::StrategyRun shorter = run;
       shorter.steps = 1;
-      const auto before = test::play(shorter), after = test::play([&] {
-                                                 test::StrategyRun two = run;
-                                                 two.steps = 2;
-                                                 return two;
-                                               }());
+      const auto before = test::run_strategy(shorter), after = test::run_strategy([&] {
+                                                         test::StrategyRun two = run;
+                                                         two.steps = 2;
+                                                         return two;
+                                                       }());
       for (std::size_t rank = 0; rank < 3; ++rank) {
         EXPECT_EQ(after[rank].skipped, (std::vector<bool>{false, true}));
         EXPECT_EQ(after[rank].state, before[rank].state);
@@ -276,7 +277,7 @@ TEST(Quantized, WhatIsNotFiniteAnywhereSkipsTheStepEverywhereAndChangesNothing) 
 TEST(Quantized, OneWorkerIsPlain) {
   for (const std::string spec : {"qsgd", "grandk"}) {
     const test::StrategyRun run = test::matrix_run(spec, 1, 20, 2);
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     EXPECT_EQ(records[0].grads[1], test::gradients_of(run, 1)[0]);
     EXPECT_EQ(records[0].bytes_sent, 0u);
   }
@@ -287,7 +288,7 @@ TEST(Qsgd, SmallTensorsAreExact) {
   run.gradient = test::grid_gradient;
   test::StrategyRun dense = run;
   dense.spec = "dense";
-  EXPECT_EQ(test::play(run)[0].grads, test::play(dense)[0].grads);
+  EXPECT_EQ(test::run_strategy(run)[0].grads, test::run_strategy(dense)[0].grads);
 }
 
 TEST(Quantized, NothingIsAllocatedAfterTheFirstStep) {
@@ -323,10 +324,10 @@ TEST(Lanes, NeverCarryForAnyNumberOfWorkersThatIsAccepted) {
     for (int workers = 1; workers <= 1 << 22;
          workers = workers < 40 ? workers + 1 : workers * 5 / 4) {
       try {
-        const CodeWidths plan = code_widths(quantization, workers);
-        EXPECT_LT(codes, 1u << plan.code_bits);
-        EXPECT_LT(codes * static_cast<std::uint64_t>(workers), 1u << plan.sum_bits);
-        EXPECT_LE(plan.sum_bits, kernel::kWidestCode);
+        const CodeWidths widths = code_widths(quantization, workers);
+        EXPECT_LT(codes, 1u << widths.code_bits);
+        EXPECT_LT(codes * static_cast<std::uint64_t>(workers), 1u << widths.sum_bits);
+        EXPECT_LE(widths.sum_bits, kernel::kWidestCode);
         largest = workers;
       } catch (const ConfigError& error) {
         EXPECT_GE(codes * static_cast<std::uint64_t>(workers), 1u << kernel::kWidestCode);
@@ -343,7 +344,7 @@ TEST(Lanes, AllCodesAtTheirHighestAddUp) {
       for (const float sign : {1.0f, -1.0f}) {
         test::StrategyRun run = test::matrix_run(spec, workers, 30, 1);
         run.gradient = [=](int, std::uint64_t, std::size_t) { return sign; };
-        const auto records = test::play(run);
+        const auto records = test::run_strategy(run);
         for (const float x : records[0].grads[0]) ASSERT_NEAR(x, sign, 1e-6);
       }
     }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/number.h"
 #include "base/spec.h"
@@ -64,7 +65,8 @@ SelectionRule read_rule(base::Spec& spec) {
 class ParameterServer final : public SparseStrategy {
  public:
   explicit ParameterServer(base::Spec& spec)
-      : SparseStrategy(spec, {.density = 0.01, .small = false}), memory_(read_rule(spec)) {
+      : SparseStrategy(spec, {.density = 0.01, .small = false, .select = false}),
+        memory_(read_rule(spec)) {
     preference_.lambda = static_cast<float>(spec.number("lambda", 1, 0, 1000));
     preference_.quota = spec.number("quota", 0.25, 0, 1);
     keep_ = read_keep(spec);
@@ -117,20 +119,20 @@ class ParameterServer final : public SparseStrategy {
   }
 
   // Warns if the options ask for something that will not happen.
-  void warn(const StrategyContext& context) const {
-    if (context.wire.rank() != 0) return;
+  void warn(const StrategyContext& context) {
+    if (context.wire.rank() != 0 || std::exchange(warned_, true)) return;
     const std::size_t numel = context.layout.numel;
     const auto k = static_cast<std::size_t>(density() * static_cast<double>(numel));
     if (k < numel && is_dense_shorter(context.wire, numel, k)) {
       context.warn(fmt::format(
-          "{} server(s) would send more to {} ranks than a dense all-reduce takes: every step is "
-          "dense. Use servers={}, a lower density, or keep=1",
+          "ps: servers={} would send more bytes to {} ranks than a dense all-reduce, so that every "
+          "step is dense; use servers={}, a lower density, or keep=1",
           servers_.count, context.wire.size(), context.wire.size()));
     } else if (memory_.rule() != SelectionRule::magnitude && !has_many(context.wire, k)) {
       context.warn(fmt::format(
-          "density {:g} of {} parameters is {} coordinates on {} shard(s): below {} per shard the "
-          "union is not shrunk, and workers select by magnitude alone. Raise density, or use fewer "
-          "servers",
+          "ps: too few coordinates to make the union smaller (density {:g} of {} parameters is {} "
+          "coordinates for servers={}; each needs {}), so that workers select by magnitude alone; "
+          "use a higher density or fewer servers",
           density(), transport::represented_bytes(context.wire, numel),
           transport::represented_bytes(context.wire, k), servers_.count, kFewestPerShard));
     }
@@ -154,16 +156,16 @@ class ParameterServer final : public SparseStrategy {
   }
 
   bool exchange_picks(const GradientStep& context, std::size_t k) override {
-    ShardExchange::Plan plan;
-    plan.step = context.step;
-    plan.picked = k_ = k;
+    ShardExchange::StepOptions options;
+    options.step = context.step;
+    options.picked = k_ = k;
     if (keep_ > 0) {
-      plan.kept = static_cast<std::size_t>(std::ceil(keep_ * static_cast<double>(k)));
+      options.kept = static_cast<std::size_t>(std::ceil(keep_ * static_cast<double>(k)));
     }
     workers_ = context.workers();
-    plan.first_worker = context.first_worker;
-    plan.values = value_coding();
-    exchange_.run(context, plan, memory_, picks());
+    options.first_worker = context.first_worker;
+    options.values = value_coding();
+    exchange_.run(context, options, memory_, picks());
     counts_ = context.wire.rank() == 0;
     bool finite = true;
     timed_codec(context, [&] { finite = apply(context.grads); });
@@ -190,7 +192,10 @@ class ParameterServer final : public SparseStrategy {
 
   void return_unapplied() override {
     exchange_.commit();
-    for (const std::uint32_t index : picks().indices) sent(index);
+    look_up(picks().indices, changed_, [&](std::size_t j, bool found) {
+      // Servers with `keep` withhold some picks for later steps.
+      sent(picks().indices[j], found || keep_ == 0);
+    });
     count_selected(picks().indices);
     ++steps_;
     picked_ += static_cast<double>(k_);
@@ -206,6 +211,8 @@ class ParameterServer final : public SparseStrategy {
     }
     memory_.observe(k_, exchange_.aggregates());
   }
+
+  void withdraw() noexcept override { exchange_.roll_back(); }
 
   std::span<const std::uint32_t> changed() const override { return changed_; }
 
@@ -225,10 +232,12 @@ class ParameterServer final : public SparseStrategy {
   void save_exchange(base::ByteWriter& out) const override {
     memory_.save(out);
     put_floats(out, exchange_.server_residual());
+    out.put<std::uint32_t>(warned_ ? 1 : 0);
   }
   void load_exchange(base::ByteReader& in) override {
     memory_.load(in);
     exchange_.load(get_floats(in));
+    warned_ = in.get<std::uint32_t>() != 0;
   }
 
   UnionMemory memory_;
@@ -237,6 +246,7 @@ class ParameterServer final : public SparseStrategy {
   Servers servers_;
   UnionSelection selection_;
   ShardExchange exchange_;
+  bool warned_ = false;  // at the begin of the run
   // State of the current step:
   std::size_t k_ = 0;
   int workers_ = 1;

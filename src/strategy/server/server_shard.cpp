@@ -1,12 +1,11 @@
 #include "strategy/server/server_shard.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "strategy/common/entries.h"
 #include "strategy/common/phase_time.h"
+#include "transport/name_sender.h"
 
 namespace thinwire::strategy {
 
@@ -37,7 +36,8 @@ void ServerShard::serve(const ShardRound& round, const Sparse* own, const RunOpt
   send_aggregate();
 }
 
-// All may come at once; they are added in rank order, so that the sum is the same in every run.
+// Pushes may arrive in any order. They are added in rank order, so that the sum is the same in
+// every run.
 void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& round,
                              const Sparse* own) {
   const std::size_t longest =
@@ -63,14 +63,11 @@ void ServerShard::add_pushes(const StrategyContext& context, const ShardRound& r
 }
 
 void ServerShard::decode_push(int from, std::size_t bytes, const ShardRound& round) {
-  try {
-    codec_.decode(Bytes(incoming_[static_cast<std::size_t>(from)]).first(bytes),
-                  round.of(message::ShardKind::push), round.max_pushed(), round.known, pushed_);
-  } catch (const WireError& error) {
-    throw WireError(fmt::format("the server of shard {} on rank {} got from rank {} ({}) a {}",
-                                round.address.shard, in_->rank(), from, in_->host(from),
-                                error.what()));
-  }
+  const Bytes push = Bytes(incoming_[static_cast<std::size_t>(from)]).first(bytes);
+  transport::name_sender(*in_, from, [&] {
+    codec_.decode(push, round.of(message::ShardKind::push), round.max_pushed(), round.known,
+                  pushed_);
+  });
 }
 
 // Chooses the entries of the aggregate: the sums of all elements that were pushed, or the largest

@@ -1,5 +1,5 @@
-// The server of one shard: it adds up what the workers push, in rank order, and sends all of them
-// the same aggregate.
+// The server of one shard: it adds the pushes of the workers in rank order, and sends the same
+// aggregate to all of them.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace thinwire::strategy {
 inline constexpr Tag kPushTag{8};
 inline constexpr Tag kAggregateTag{9};
 
-// What a server has to know about a step. It is the same on every rank.
+// The parameters of a step that a server needs. They are the same on every rank.
 struct ShardRound {
   message::ShardAddress address;
   std::size_t picked = 0;  // entries that a worker pushes at most, to all shards together
@@ -37,8 +37,8 @@ struct ShardRound {
 // is not running.
 class ServerShard {
  public:
-  // Receives pushes through `in` and sends aggregates through `out`, two handles that nobody else
-  // uses. The residual is as long as the shard.
+  // Receives pushes through `in` and sends aggregates through `out`, two handles that no other
+  // object uses. The residual is as long as the shard.
   ServerShard(std::unique_ptr<Transport> in, std::unique_ptr<Transport> out,
               std::vector<float> residual)
       : residual_(std::move(residual)),
@@ -46,10 +46,10 @@ class ServerShard {
         in_(std::move(in)),
         out_(std::move(out)) {}
 
-  // Serves one step; what the worker of this rank pushes is given, or null if it has none. Returns
-  // when all workers have the aggregate.
+  // Serves one step. `own` is the push of the worker of this rank, or null if there is none.
+  // Returns when all workers have received the aggregate.
   void serve(const ShardRound& round, const Sparse* own, const RunOptions& run);
-  // The message, for the worker of this rank.
+  // Returns the message with the aggregate, for the worker of this rank.
   Bytes aggregate() const noexcept { return message_; }
   message::ShardForm form() const noexcept { return form_; }
 

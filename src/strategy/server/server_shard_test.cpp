@@ -19,7 +19,7 @@ ShardRound round_of(std::uint64_t step) {
   return round;
 }
 
-// A worker pushes 1 at elements 0 and `rank`; or bytes that are no message.
+// Pushes the value 1 at element 0 and at the element of this rank, or bytes that are no message.
 void push(Transport& wire, const ShardRound& round, bool readable) {
   Sparse entries;
   entries.push_back(0, 1);
@@ -51,7 +51,9 @@ TEST(ServerShard, ForgetsAStepWithAPushThatCannotBeRead) {
     ServerShard server(up->clone_handle(), down->clone_handle(), std::vector<float>(kNumel, 0.0f));
     const auto error =
         test::must_throw<WireError>([&] { server.serve(round_of(0), nullptr, RunOptions()); });
-    EXPECT_TRUE(test::has(error.what(), "the server of shard 0 on rank 0 got from rank 2"));
+    EXPECT_TRUE(test::has(error.what(), "rank 0: rank 2 ("));
+    EXPECT_TRUE(test::has(error.what(), "sent an unreadable message (message of a shard: "));
+    EXPECT_EQ(error.fields().peer, 2);
     server.roll_back();
     server.serve(round_of(1), nullptr, RunOptions());
   });

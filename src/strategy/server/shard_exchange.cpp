@@ -1,12 +1,11 @@
 #include "strategy/server/shard_exchange.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "strategy/common/phase_time.h"
 #include "strategy/common/state.h"
+#include "transport/name_sender.h"
 #include "transport/payload_scale.h"
 
 namespace thinwire::strategy {
@@ -50,9 +49,9 @@ void ShardExchange::open(Transport& wire, const UnionMemory& memory) {
   }
 }
 
-void ShardExchange::run(const GradientStep& context, const Plan& plan, const UnionMemory& memory,
-                        const Sparse& picks) {
-  agree(plan, memory);
+void ShardExchange::run(const GradientStep& context, const StepOptions& options,
+                        const UnionMemory& memory, const Sparse& picks) {
+  set_rounds(options, memory);
   if (contributes()) timed_codec(context, [&] { encode_pushes(picks); });
   for (Transport* lane : {up_.get(), down_.get()}) lane->set_timeout(context.wire.timeout());
   if (server_) server_->set_timeout(context.wire.timeout());
@@ -60,7 +59,7 @@ void ShardExchange::run(const GradientStep& context, const Plan& plan, const Uni
   try {
     transport::BackgroundWorker::Ticket served = 0;
     if (server_) served = server_worker_->post([this] { serve(); });
-    talk(context.wire);
+    exchange_messages(context.wire);
     if (server_) server_worker_->wait(served);
     timed_codec(context, [&] { decode_aggregates(context.wire); });
   } catch (...) {
@@ -77,18 +76,18 @@ void ShardExchange::serve() {
   server_->serve(rounds_[own], contributes() ? &pushes_[own] : nullptr, run_);
 }
 
-void ShardExchange::agree(const Plan& plan, const UnionMemory& memory) {
+void ShardExchange::set_rounds(const StepOptions& options, const UnionMemory& memory) {
   rounds_.clear();
   const std::size_t numel = memory.range(memory.shards() - 1).end;
   for (std::size_t shard = 0; shard < memory.shards(); ++shard) {
     ShardRound round;
     const std::size_t size = memory.range(shard).size();
-    round.address = {message::ShardKind::push, static_cast<std::uint32_t>(shard), size, plan.step,
-                     plan.values};
-    round.picked = plan.picked;
+    round.address = {message::ShardKind::push, static_cast<std::uint32_t>(shard), size,
+                     options.step, options.values};
+    round.picked = options.picked;
     // The shard's share, rounded up.
-    round.kept = plan.kept >= numel ? size : (plan.kept * size + numel - 1) / numel;
-    round.first_worker = plan.first_worker;
+    round.kept = options.kept >= numel ? size : (options.kept * size + numel - 1) / numel;
+    round.first_worker = options.first_worker;
     round.known = memory.mask(shard);
     rounds_.push_back(round);
   }
@@ -117,8 +116,8 @@ void ShardExchange::encode_pushes(const Sparse& picks) {
   }
 }
 
-// Posts all sends and receives before it waits for any, so that nobody waits for this rank.
-void ShardExchange::talk(Transport& wire) {
+// Posts all sends and receives before it waits for any of them, so that no rank waits for this one.
+void ShardExchange::exchange_messages(Transport& wire) {
   receives_.clear();
   sends_.clear();
   for (int server = 0; server < static_cast<int>(rounds_.size()); ++server) {
@@ -146,14 +145,10 @@ void ShardExchange::decode_aggregates(const Transport& wire) {
         own ? server_->aggregate() : Bytes(incoming_[shard]).first(lengths_[shard]);
     const ShardRound& round = rounds_[shard];
     aggregates_[shard].reserve(round.max_aggregated(wire.size()));
-    try {
+    transport::name_sender(wire, static_cast<int>(shard), [&] {
       codec_.decode(message, round.of(message::ShardKind::aggregate),
                     round.max_aggregated(wire.size()), round.known, aggregates_[shard]);
-    } catch (const WireError& error) {
-      const int server = static_cast<int>(shard);
-      throw WireError(fmt::format("rank {} got from the server on rank {} ({}) a {}", wire.rank(),
-                                  server, wire.host(server), error.what()));
-    }
+    });
     if (!own) continue;
     ++tally_.forms[static_cast<std::size_t>(server_->form())];
     tally_.bytes_down +=

@@ -17,7 +17,7 @@ namespace thinwire::strategy {
 class ShardExchange {
  public:
   // The values on which all ranks agree for a step.
-  struct Plan {
+  struct StepOptions {
     std::uint64_t step = 0;
     std::size_t picked = 0;       // by each worker, at most
     std::size_t kept = SIZE_MAX;  // by all servers together; SIZE_MAX: everything
@@ -31,15 +31,20 @@ class ShardExchange {
 
   // Pushes the picks and receives the aggregates. If it throws, the servers' residuals are as
   // before.
-  void run(const GradientStep& context, const Plan& plan, const UnionMemory& memory,
+  void run(const GradientStep& context, const StepOptions& options, const UnionMemory& memory,
            const Sparse& picks);
-  // The step is made: what servers withhold counts.
+  // Makes the new residual of the server on this rank permanent, after a step that succeeded.
   void commit() noexcept {
     if (server_) server_->commit();
   }
 
+  // The step is not made: the servers' residuals become what they were before it.
+  void roll_back() noexcept {
+    if (server_) server_->roll_back();
+  }
+
   std::span<const Sparse> aggregates() const noexcept { return aggregates_; }
-  // What this rank pushed: by shard, its own, if it has one, included; and the messages.
+  // Return the entries that this rank pushed to each shard, including its own, and the messages.
   std::span<const Sparse> pushes() const noexcept { return pushes_; }
   std::span<const Payload> push_messages() const noexcept { return outgoing_; }
 
@@ -60,10 +65,10 @@ class ShardExchange {
   Seconds server_busy() const noexcept { return server_ ? server_->busy() : Seconds(0); }
 
  private:
-  void agree(const Plan& plan, const UnionMemory& memory);
+  void set_rounds(const StepOptions& options, const UnionMemory& memory);
   void encode_pushes(const Sparse& picks);
   void serve();
-  void talk(Transport& wire);
+  void exchange_messages(Transport& wire);
   void decode_aggregates(const Transport& wire);
   bool contributes() const noexcept { return up_->rank() >= rounds_[0].first_worker; }
 

@@ -22,8 +22,9 @@ class UnionMemory {
  public:
   explicit UnionMemory(SelectionRule rule) : rule_(rule) {}
 
-  // Prepares for a vector of numel elements in so many shards. Must be called once, after load() if
-  // at all. Throws WireError if the loaded state is of another vector or another number of shards.
+  // Prepares for a vector of numel elements in `shards` shards. Must be called once; load(), if it
+  // is called, comes first. Throws WireError if the loaded state has another size or number of
+  // shards.
   void begin(std::size_t numel, int shards);
   // Takes in the aggregates of a step in which every worker picked k entries, one per shard.
   void observe(std::size_t k, std::span<const Sparse> aggregates);

@@ -13,12 +13,12 @@ struct Preference {
   double quota = 0.25;  // with the rule `mask`: the share of the picks that may be elsewhere
 };
 
-// Returns the preference that a run bears at this density: weaker below 1 %.
+// Returns the preference at which a run with this density is stable: it is weaker below 1 %.
 //
-// A preference makes workers push their values of a coordinate in the same step, and other
-// coordinates wait longer. What waited is of old models; the less is sent, the older. At density
-// 0.001 full preference makes updates so long that they diverge at learning rates at which the
-// selection by magnitude learns (docs/server.md).
+// A preference makes workers push their values of a coordinate in the same step, so that other
+// coordinates wait longer. Gradients that waited belong to old models, and the lower the density,
+// the older they are. At density 0.001, full preference makes updates so long that they diverge at
+// learning rates at which the selection by magnitude is stable (docs/server.md).
 Preference bounded(const Preference& preference, double density);
 
 // Finds exactly the k entries with the largest scores, which SelectionRule defines; of equal scores

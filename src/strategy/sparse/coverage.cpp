@@ -1,5 +1,7 @@
 #include "strategy/sparse/coverage.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "thinwire/error.h"
@@ -46,7 +48,9 @@ void Coverage::load(base::ByteReader& in) {
   for (double* each :
        {&steps_, &selected_, &delivered_, &sparse_picked_, &sparse_delivered_, &changed_}) {
     *each = in.get<double>();
-    if (!std::isfinite(*each) || *each < 0) throw WireError("the state of a coverage is damaged");
+    if (!std::isfinite(*each) || *each < 0) {
+      throw WireError(fmt::format("coverage: its state is damaged (a count is {})", *each));
+    }
   }
 }
 

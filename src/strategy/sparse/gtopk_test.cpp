@@ -31,7 +31,7 @@ TEST(GTopK, OfTwoWorkersIsTheExactTopKOfTheSumOfTheirPicks) {
   test::StrategyRun run;
   run.spec = "gtopk:density=0.05,values=fp32";
   run.steps = 1;
-  const auto records = test::play(run);
+  const auto records = test::run_strategy(run);
   std::vector<float> sum(run.numel);
   for (int rank = 0; rank < 2; ++rank) {
     std::vector<float> gradient(run.numel);
@@ -49,7 +49,7 @@ TEST(GTopK, ChangesKCoordinatesHoweverManyWorkers) {
     test::StrategyRun run;
     run.spec = "gtopk:density=0.03";
     run.workers = workers;
-    const auto records = test::play(run);
+    const auto records = test::run_strategy(run);
     for (const auto& grads : records[0].grads) {
       const auto zeros = std::count(grads.begin(), grads.end(), 0.0f);
       EXPECT_LE(run.numel - static_cast<std::size_t>(zeros), 30u) << workers;
@@ -57,7 +57,7 @@ TEST(GTopK, ChangesKCoordinatesHoweverManyWorkers) {
   }
 }
 
-// Two ranks pick the same index; on its way one of the values is dropped, the other makes it.
+// Two ranks pick the same index; a merge drops one of the values, and the other is applied.
 float contested(int rank, std::uint64_t, std::size_t element) {
   if (element == 0) return rank == 0 ? 1.0f : rank == 2 ? 100.0f : 0.0f;
   if (element == 1) return rank == 1 ? 50.0f : 0.0f;
@@ -71,14 +71,14 @@ TEST(GTopK, ThePapersRuleLosesWhatWasDroppedOnTheWayAndSaysHowMuch) {
   run.steps = 1;
   run.gradient = contested;
   run.spec = "gtopk:density=0.1,values=fp32,residual=paper";
-  const auto paper = test::play(run);
+  const auto paper = test::run_strategy(run);
   EXPECT_EQ(paper[0].grads[0][0], 25);            // 100 / 4: rank 2's
   EXPECT_EQ(test::residual_of(paper[0])[0], 0);   // rank 0's 1 is lost
   EXPECT_EQ(test::residual_of(paper[1])[1], 50);  // index 1 is not in the result
   EXPECT_DOUBLE_EQ(metric(paper, "mass_lost"), 1.0 / 151);
 
   run.spec = "gtopk:density=0.1,values=fp32,residual=return";
-  const auto returned = test::play(run);
+  const auto returned = test::run_strategy(run);
   EXPECT_EQ(returned[0].grads, paper[0].grads);
   EXPECT_EQ(test::residual_of(returned[0])[0], 1);
   EXPECT_EQ(test::residual_of(returned[1])[1], 50);
@@ -88,8 +88,8 @@ TEST(GTopK, ThePapersRuleLosesWhatWasDroppedOnTheWayAndSaysHowMuch) {
 class GTopKGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(All, GTopKGroups, testing::ValuesIn(test::kGroupSizes));
 
-// k log2 P coordinates; the pairs of a number that is no power of two send one message more, or
-// only one, and the bits that say which picks were applied.
+// A rank sends k log2 P coordinates. If P is no power of two, some ranks form pairs: one rank of a
+// pair sends one message more, the other only one, and the bits that say which picks were applied.
 TEST_P(GTopKGroups, SendTheBytesOfTheFormula) {
   const int size = GetParam();
   if (size == 1) return;
@@ -103,9 +103,9 @@ TEST_P(GTopKGroups, SendTheBytesOfTheFormula) {
     return element % 50 == 0 ? 1 + static_cast<float>(rank) : 0.0f;
   };
   run.spec = "gtopk:density=0.02,values=fp32,residual=paper";
-  const auto paper = test::play(run);
+  const auto paper = test::run_strategy(run);
   run.spec = "gtopk:density=0.02,values=fp32";
-  const auto returning = test::play(run);
+  const auto returning = test::run_strategy(run);
 
   Sparse picks;
   for (std::uint32_t i = 0; i < kPicks; ++i) picks.push_back(50 * i, 1.0f);

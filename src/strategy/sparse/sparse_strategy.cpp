@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/spec.h"
 #include "kernel/finite.h"
@@ -17,7 +18,7 @@
 namespace thinwire::strategy {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 3;
+constexpr std::uint32_t kStateVersion = 4;
 constexpr std::size_t kMostParameters = std::size_t{1} << 32;
 
 // Returns the bytes that `count` entries take if no bit of their indices is wasted.
@@ -41,6 +42,7 @@ SparseStrategy::SparseStrategy(base::Spec& spec, const Choices& choices)
   static constexpr std::string_view kValues[] = {"bf16", "fp32", "int5"};
   static constexpr std::string_view kMomentum[] = {"auto", "corrected", "unmasked", "plain"};
   static constexpr std::string_view kSmall[] = {"include", "dense"};
+  static constexpr std::string_view kSelect[] = {"bucket", "global", "carry"};
   const std::string values = spec.choice("values", std::span(kValues).first(choices.int5 ? 3 : 2));
   value_coding_ = values == "int5"   ? message::ValueCoding::int5
                   : values == "bf16" ? message::ValueCoding::bf16
@@ -49,6 +51,11 @@ SparseStrategy::SparseStrategy(base::Spec& spec, const Choices& choices)
   corrected_ = momentum != "plain";
   masked_ = momentum == "corrected" || (momentum == "auto" && !density_.automatic());
   small_dense_ = choices.small && spec.choice("small", kSmall) == "dense";
+  if (!choices.select) return;
+  const std::string select = spec.choice("select", kSelect);
+  selection_ = select == "global"  ? Selection::global
+               : select == "carry" ? Selection::carry
+                                   : Selection::bucket;
 }
 
 // Weight decay belongs to the local gradient, or it would act on parameters whose gradients are
@@ -85,71 +92,34 @@ void SparseStrategy::begin(const StrategyContext& context) {
   prepare(small_.velocity(), own.momentum == 0 ? 0 : small_.numel(), "velocity of small tensors");
 }
 
-// A coordinate that is delivered only a few times in a run is hardly trained: ResNet-20 lost 5.5
-// points of accuracy at a coverage of 2.5, and 2.1 points at 10.
-void SparseStrategy::warn_if_covers_little(const StrategyContext& context) const {
-  const double per_density = density_.coverage_per_density(context.run);
-  const double coverage = per_density * density_.target();
-  const bool known = context.run.steps > 0 && !density_.automatic();
-  if (context.wire.rank() != 0 || !known || coverage >= DensityControl::kFewCoverage) return;
-  context.warn(fmt::format(
-      "density {:g} over {} steps delivers each coordinate of a worker about {:.1f} times "
-      "(coverage): expect less accuracy than dense; train longer, or use density={:.2g} or auto",
-      density_.target(), context.run.steps, coverage,
-      std::min(1.0, DensityControl::kWantedCoverage / per_density)));
-}
-
-// All ranks decide before the same step, and before anything of it has changed.
-void SparseStrategy::decide_density(const GradientStep& context) {
-  if (density_.is_due(context.step, context.run) &&
-      density_.decide(context.wire, context.run, context.workers())) {
-    report_density(context);
-  }
-  if (context.step != DensityControl::first_decision(context.run)) return;
-  const double met = coverage_.workers_per_change(context.workers());
-  const std::string text = met > 0 ? remark(met, context.workers()) : std::string();
-  if (context.wire.rank() == context.first_worker && !text.empty()) context.warn(text);
-}
-
-double SparseStrategy::merging_pays_from(int workers) {
-  return std::log2(workers) * workers / (workers - 1);
-}
-
-std::string SparseStrategy::remark(double, int) const { return {}; }
-
-void SparseStrategy::report_density(const StrategyContext& context) {
-  run_.density = density_.target();
-  if (context.wire.rank() != 0) return;
-  const std::size_t numel = context.layout.numel;
-  const auto k = static_cast<std::size_t>(run_.density * static_cast<double>(numel));
-  context.inform(fmt::format("density=auto: {:.2g} of {} elements from now on", run_.density,
-                             transport::represented_bytes(context.wire, numel)));
-  if (said_dense_ || !is_dense_shorter(context.wire, numel, std::max<std::size_t>(k, 1))) return;
-  said_dense_ = true;
-  if (const std::string text = dense_remark(); !text.empty()) context.warn(text);
-}
-
-std::string SparseStrategy::dense_remark() const {
-  return fmt::format(
-      "density=auto: at density {:.2g} sparse messages would be as long as dense ones, so that "
-      "steps are dense; a longer run, budget=0 or a lower density sends less",
-      run_.density);
-}
-
 Update SparseStrategy::exchange(const GradientStep& context) {
-  const DivergenceGuard before = guard_;
+  before_ = {density_.state(), guard_, coverage_};
   try {
     return exchange_guarded(context);
   } catch (...) {
-    guard_ = before;  // a step that failed leaves no trace
+    restore(before_);  // a step that failed leaves no trace
     throw;
   }
+}
+
+void SparseStrategy::restore(const Record& record) {
+  density_.restore(record.density);
+  guard_ = record.guard;
+  coverage_ = record.coverage;
+  run_.density = density_.target();
+}
+
+// The update is the mean over the workers: if each of them holds it back, nothing of their sum is
+// lost.
+void SparseStrategy::give_back(const GradientStep& context) {
+  restore(before_);
+  if (small_dense_) small_.undo_put(context.grads);
+  for (std::size_t i = 0; i < residual_.size(); ++i) residual_[i] += context.grads[i];
 }
 
 Update SparseStrategy::exchange_guarded(const GradientStep& context) {
   if (!agree_finite(context)) return Update::skipped();
   decide_density(context);
-  const Seconds began = context.wire.now();
   const bool watched = context.step % kWatchEvery == 0;
   const double gradient_norm = watched ? norm(context.grads) : 0;
   timed_codec(context, [&] { guard_.clip(context.grads); });
@@ -166,7 +136,12 @@ Update SparseStrategy::exchange_guarded(const GradientStep& context) {
     }
   });
   delivered_ = 0;
-  const bool finite = exchange_all(context, dense, k);
+  if (!exchange_all(context, dense, k)) {  // sums that overflowed, on all ranks
+    withdraw();
+    give_picks_back(context.grads);
+    restore(before_);
+    return Update::skipped();
+  }
   timed_codec(context, [&] {
     if (dense) {
       std::ranges::fill(residual_, 0.0f);
@@ -175,33 +150,30 @@ Update SparseStrategy::exchange_guarded(const GradientStep& context) {
     } else {
       return_unapplied();
     }
-    if (finite) guard_.end_step(dense ? norm(context.grads) : norm_at(context.grads, changed()));
+    guard_.end_step(dense ? norm(context.grads) : norm_at(context.grads, changed()));
     if (small_dense_) small_.put(context.grads, own);
   });
-  if (finite) count_step(context, dense, k, began);
+  count_step(context, dense, k);
   if (watched) watch_residual(context, gradient_norm);
-  if (dense || small_dense_) return Update::dense(finite);
-  return Update::of(changed(), finite);
+  if (dense || small_dense_) return Update::dense();
+  return Update::of(changed());
 }
 
 std::size_t SparseStrategy::count_entries(const GradientStep& context) const {
   const std::size_t numel = context.layout.numel;
   const std::size_t k = density_.count(numel, context.step, context.run);
-  const double more = safeguards().density;
-  return more == 1 ? k : std::min(numel, static_cast<std::size_t>(more * static_cast<double>(k)));
+  const double more = safeguards().density * context.density_share;
+  if (more == 1) return k;
+  return std::clamp<std::size_t>(
+      static_cast<std::size_t>(std::llround(more * static_cast<double>(k))),
+      std::min<std::size_t>(k, 1), numel);
 }
 
-void SparseStrategy::count_step(const GradientStep& context, bool dense, std::size_t k,
-                                Seconds began) {
+void SparseStrategy::count_step(const GradientStep& context, bool dense, std::size_t k) {
   const std::size_t numel = context.layout.numel;
   const std::size_t united = dense ? 0 : changed().size();
   coverage_.count({numel, k, picks_.size(), delivered_, united, dense});
-  density_.count_step(
-      {context.step,
-       dense ? 1 : static_cast<double>(k) / static_cast<double>(std::max<std::size_t>(numel, 1)),
-       static_cast<double>(delivered_), static_cast<double>(united), context.own_time,
-       context.wire.now() - began},
-      context.run);
+  density_.count_step({context.step, static_cast<double>(delivered_), static_cast<double>(united)});
   run_.steps_left = steps_ > context.step ? steps_ - context.step - 1 : 0;
 }
 
@@ -218,7 +190,8 @@ bool SparseStrategy::exchange_all(const GradientStep& context, bool dense, std::
       finite = small_.exchange(context.wire) && finite;
     }
   } catch (...) {
-    give_back(context.grads);
+    withdraw();
+    give_picks_back(context.grads);
     throw;
   }
   return finite;
@@ -243,11 +216,15 @@ bool SparseStrategy::dense_mean(const GradientStep& context) const {
 }
 
 // Undoes the selection of a step that failed: the residual becomes that of a step which selected
-// nothing. This is exact, because a pick and its rounding error add up to what was picked (if it
-// did not round to infinity).
-void SparseStrategy::give_back(MutFloats grads) {
+// nothing. This is exact, because a pick and its rounding error add up to what was picked. A pick
+// that was rounded to infinity was nearly the largest float.
+void SparseStrategy::give_picks_back(MutFloats grads) {
   for (std::size_t j = 0; j < picks_.size(); ++j) {
-    residual_[picks_.indices[j]] += picks_.values[j];
+    float& held_back = residual_[picks_.indices[j]];
+    const float pick = picks_.values[j];
+    const bool overflowed = std::isinf(pick);
+    held_back =
+        overflowed ? std::copysign(std::numeric_limits<float>::max(), pick) : held_back + pick;
   }
   if (small_dense_) small_.give_back(residual_);
   std::ranges::fill(grads, 0.0f);  // it may hold half of the result of an exchange
@@ -269,7 +246,7 @@ bool SparseStrategy::agree_finite(const GradientStep& context) {
   const Alarm highest = (vote & kNotUrgent) == 0 ? Alarm::urgent
                         : (vote & kCalm) == 0    ? Alarm::growing
                                                  : Alarm::none;
-  const std::string warning = guard_.begin_step(context.step, highest);
+  const std::string warning = guard_.begin_step(context.step, highest, density_.target());
   if (!warning.empty() && context.wire.rank() == 0) context.warn(warning);
   return true;
 }
@@ -361,6 +338,7 @@ void SparseStrategy::save(Payload& out) const {
   put_floats(writer, residual_);
   put_floats(writer, velocity_);
   put_floats(writer, small_.velocity());
+  writer.put<std::uint32_t>((said_coverage_ ? 1 : 0) | (said_dense_ ? 2 : 0));
   density_.save(writer);
   coverage_.save(writer);
   guard_.save(writer);
@@ -369,10 +347,13 @@ void SparseStrategy::save(Payload& out) const {
 
 void SparseStrategy::load(Bytes in) {
   base::ByteReader reader(in, "the state of a sparse strategy");
-  expect_version(reader.get<std::uint32_t>(), kStateVersion, "a sparse strategy");
+  expect_version(reader, kStateVersion, "sparse strategy");
   residual_ = get_floats(reader);
   velocity_ = get_floats(reader);
   small_.velocity() = get_floats(reader);
+  const auto said = reader.get<std::uint32_t>();
+  said_coverage_ = (said & 1) != 0;
+  said_dense_ = (said & 2) != 0;
   density_.load(reader);
   coverage_.load(reader);
   guard_.load(reader);

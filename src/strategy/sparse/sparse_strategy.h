@@ -23,6 +23,8 @@ class SparseStrategy : public GradientStrategy {
  public:
   void begin(const StrategyContext& context) override;
   Update exchange(const GradientStep& context) final;
+  void give_back(const GradientStep& context) final;
+  Selection selection() const noexcept final { return selection_; }
   SgdConfig optimizer_share(const SgdConfig& asked) const final;
   std::vector<Metric> metrics() const override;
   void save(Payload& out) const final;
@@ -32,9 +34,11 @@ class SparseStrategy : public GradientStrategy {
   struct Choices {
     double density = 0.01;  // of density=auto if the length of the run is not known
     bool small = true;      // whether there is a key `small`
+    bool select = true;     // whether there is a key `select`
     bool int5 = false;      // whether picks stay together, so that they may be coded in blocks
   };
-  // Reads the keys density, budget, warmup, values, momentum, and small if the choices have it.
+  // Reads the keys density, warmup, values, momentum, and small and select if the choices have
+  // them.
   SparseStrategy(base::Spec& spec, const Choices& choices);
   explicit SparseStrategy(base::Spec& spec) : SparseStrategy(spec, Choices()) {}
 
@@ -44,13 +48,17 @@ class SparseStrategy : public GradientStrategy {
 
   // Writes the mean of the picks of all workers, or of those that they agree on, to context.grads,
   // which is all 0. Returns false, on all ranks alike, if a value of the mean is not finite. It may
-  // throw half-way, and must not change the picks, the residual and the velocity: see give_back().
+  // throw half-way, and must not change the picks, the residual and the velocity: see
+  // give_picks_back().
   virtual bool exchange_picks(const GradientStep& context, std::size_t k) = 0;
   // The indices at which the last exchange left values that are not 0, in any order.
   virtual std::span<const std::uint32_t> changed() const = 0;
   // Called after the exchange; must not use the transport. Adds the picks that were not applied
   // anywhere back to residual(), and calls sent() for those that were applied.
   virtual void return_unapplied() = 0;
+  // Called after the exchange, instead of return_unapplied(), if the step is not made. Undoes what
+  // the exchange has changed besides context.grads.
+  virtual void withdraw() noexcept {}
   // Returns how many bytes the busiest rank sends in an exchange, on average.
   virtual double busiest_bytes(std::size_t numel, std::size_t k, int ranks) const = 0;
   // Returns how many times k elements a step changes, at most: the share of the picks that are
@@ -82,10 +90,11 @@ class SparseStrategy : public GradientStrategy {
   // Returns what is done against divergence in this step.
   const Safeguards& safeguards() const noexcept { return guard_.safeguards(); }
   MutFloats residual() noexcept { return residual_; }
-  // Must be called for a pick that was applied: its coordinate loses its momentum (factor masking).
-  void sent(std::uint32_t index) noexcept {
+  // Must be called for a pick that was sent for good: its coordinate loses its momentum (factor
+  // masking). `applied` says whether it is part of the update.
+  void sent(std::uint32_t index, bool applied = true) noexcept {
     if (masked_ && !velocity_.empty()) velocity_[index] = 0;
-    ++delivered_;
+    if (applied) ++delivered_;
   }
   void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
   // Counts the bytes of a message and the fewest that any code would need.
@@ -94,10 +103,18 @@ class SparseStrategy : public GradientStrategy {
   void encode(const Sparse& entries, const message::SparseAddress& address, Payload& out);
 
  private:
-  void warn_if_covers_little(const StrategyContext& context) const;
+  // What a step changes and save() writes besides residual, velocity and exchange.
+  struct Record {
+    DensityControl::State density;
+    DivergenceGuard guard;
+    Coverage coverage;
+  };
+
+  void restore(const Record& record);
+  void warn_if_covers_little(const StrategyContext& context);
   void decide_density(const GradientStep& context);
   void report_density(const StrategyContext& context);
-  void count_step(const GradientStep& context, bool dense, std::size_t k, Seconds began);
+  void count_step(const GradientStep& context, bool dense, std::size_t k);
   Update exchange_guarded(const GradientStep& context);
   bool agree_finite(const GradientStep& context);
   std::size_t count_entries(const GradientStep& context) const;
@@ -105,7 +122,7 @@ class SparseStrategy : public GradientStrategy {
   void select(const GradientStep& context, std::size_t k);
   void select_all(const GradientStep& context);
   bool exchange_all(const GradientStep& context, bool dense, std::size_t k);
-  void give_back(MutFloats grads);
+  void give_picks_back(MutFloats grads);
   void watch_residual(const GradientStep& context, double gradient_norm);
   SgdConfig own_part(const SgdConfig& asked) const;
 
@@ -114,6 +131,7 @@ class SparseStrategy : public GradientStrategy {
   bool corrected_;    // momentum is applied before the selection
   bool masked_;       // coordinates lose their momentum when they are sent
   bool small_dense_;  // small tensors are always sent
+  Selection selection_ = Selection::bucket;
   kernel::TopK top_k_;
   Sparse picks_;
   std::vector<float> residual_, velocity_, errors_;
@@ -121,10 +139,11 @@ class SparseStrategy : public GradientStrategy {
   DivergenceGuard guard_;
   SelectionTally tally_;
   Coverage coverage_;
-  Coverage::Run run_;          // as the metrics report it
-  std::uint64_t steps_ = 0;    // of the run; 0: not known
-  std::size_t delivered_ = 0;  // picks of this step that were applied
-  bool said_dense_ = false;
+  Coverage::Run run_;                                // as the metrics report it
+  std::uint64_t steps_ = 0;                          // of the run; 0: not known
+  std::size_t delivered_ = 0;                        // picks of this step that were applied
+  Record before_;                                    // the last step
+  bool said_coverage_ = false, said_dense_ = false;  // these warnings come once in a run
   struct {
     double coordinates = 0, bytes = 0, entropy_bytes = 0;
   } coded_;

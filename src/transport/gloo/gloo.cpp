@@ -247,6 +247,9 @@ class GlooTransport final : public Transport {
     return std::make_unique<GlooTransport>(*this, lane_);
   }
 
+  // Rank 0 announces the failure to all ranks, also to this one, whose waits then end.
+  void do_abort(const std::string& reason) noexcept override { group_->fail(rank(), reason); }
+
   // A receive whose body is not posted yet, because its length is unknown.
   struct UnknownLength {
     std::uint32_t ticket;

@@ -19,9 +19,11 @@ constexpr std::uint64_t kProofSlot = ~std::uint64_t{0};
 }  // namespace
 
 GlooGroup::GlooGroup(const JoinOptions& options) : hosts_{"this process"} {
+  rendezvous::Socket listener(options.master_socket);  // closes it unless the membership takes it
   if (options.size == 1) return;
   const std::string address = rendezvous::address_for_peers(options.interface, options.master_host);
   rendezvous::require_token(options, address);
+  [[maybe_unused]] const int taken = listener.release();
   membership_ = std::make_unique<rendezvous::Membership>(options);
   hosts_ = membership_->hosts();
   peers_.resize(hosts_.size());

@@ -20,7 +20,8 @@ class RendezvousStore final : public gloo::rendezvous::Store {
   }
   std::vector<char> get(const std::string& key) override {
     const auto value = membership_.get("gloo/" + key, deadline_);
-    if (!value) throw std::runtime_error("a worker did not publish its address");
+    if (!value)
+      throw std::runtime_error("rendezvous: a worker did not publish its address (" + key + ")");
     const auto* begin = reinterpret_cast<const char*>(value->data());
     return {begin, begin + value->size()};
   }

@@ -21,6 +21,7 @@
 #include <memory>
 
 #include "transport/backends.h"
+#include "transport/exception_text.h"
 #include "transport/payload_scale.h"
 #include "transport/sim/sim_group.h"
 
@@ -206,16 +207,6 @@ class SimTransport final : public Transport {
   s4u::SemaphorePtr turn_ = s4u::Semaphore::create(0);  // on which the actor of this lane waits
 };
 
-std::string what(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an unknown error";
-  }
-}
-
 }  // namespace
 
 void run_sim(const BackendOptions& options, const Worker& worker) {
@@ -236,7 +227,7 @@ void run_sim(const BackendOptions& options, const Worker& worker) {
       worker(transport);
     });
     if (thrown && !first) first = thrown;
-    group->leave(rank, thrown ? std::optional(what(thrown)) : std::nullopt);
+    group->leave(rank, thrown ? std::optional(exception_text(thrown)) : std::nullopt);
   };
   const double bytes_per_second = network.bits_per_second / 8 / options.payload_scale;
   sim::simulate(options.size, bytes_per_second, [&](const sim::Stage& stage) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "transport/backends.h"
+#include "transport/exception_text.h"
 #include "transport/message_matcher.h"
 #include "transport/ticket_pool.h"
 
@@ -182,16 +183,6 @@ class ThreadsTransport final : public Transport {
   TicketPool<Operation> operations_;
 };
 
-std::string text_of(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "it threw an object that is not a std::exception";
-  }
-}
-
 }  // namespace
 
 void run_threads(const BackendOptions& options, const Worker& worker) {
@@ -208,7 +199,7 @@ void run_threads(const BackendOptions& options, const Worker& worker) {
       worker(transport);
     } catch (...) {
       const std::lock_guard lock(mutex);
-      death = text_of(std::current_exception());
+      death = exception_text(std::current_exception());
       if (!first) first = std::current_exception();
     }
     group->leave(rank, death);

@@ -114,10 +114,14 @@ class Faulty final : public Transport {
   std::unique_ptr<Transport> do_clone_handle() override {
     return std::make_unique<Faulty>(*this, inner_->clone_handle());
   }
+  void do_abort(const std::string& reason) noexcept override {
+    if (inner_) inner_->abort(reason);
+  }
 
   FaultOptions fault_;
   Payload damaged_;
   std::unique_ptr<Transport> inner_;
+  // The lanes of a rank share it, and each of them may outlive the others.
   std::shared_ptr<FaultState> state_;
 };
 

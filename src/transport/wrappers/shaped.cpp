@@ -227,12 +227,16 @@ class Shaped final : public Transport {
   std::unique_ptr<Transport> do_clone_handle() override {
     return std::make_unique<Shaped>(*this, inner_->clone_handle());
   }
+  void do_abort(const std::string& reason) noexcept override {
+    if (inner_) inner_->abort(reason);
+  }
 
   // Declared before inner_, which may still point to its envelopes.
   TicketPool<Operation> operations_;
   std::vector<std::uint32_t> closed_;  // in the order posted
   Seconds late_{0};                    // how late the last wait ended
   std::unique_ptr<Transport> inner_;
+  // The lanes of a rank share it, and each of them may outlive the others.
   std::shared_ptr<WorkerLink> link_;
 };
 

@@ -15,7 +15,7 @@ namespace thinwire::faults {
 std::vector<ErrorFields> errors_in(const std::filesystem::path& events);
 
 // What the errors of a run with a fault must contain.
-struct Scene {
+struct ExpectedErrors {
   std::string host;         // of all ranks
   std::set<int> survivors;  // ranks that must report an error; none while joining, because the
                             // launcher may be first
@@ -28,15 +28,15 @@ struct Scene {
 std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors);
 
 // Returns nothing if the error of each survivor has one of the blamed ranks, its host and the
-// operation in its fields, none is a deadline where the scene has none, the launcher's last line on
-// stderr names them, too (while joining: rank and host), and the exit code is 1; else what is
-// missing.
+// operation in its fields, none is a deadline where `expected` allows none, the launcher's last
+// line on stderr names them, too (while joining: rank and host), and the exit code is 1; else what
+// is missing.
 std::string not_named(const std::vector<ErrorFields>& errors, std::string_view err,
-                      const Scene& scene, int exit_code);
+                      const ExpectedErrors& expected, int exit_code);
 
 // The same under mpirun, which ends the survivors of a death itself: the error of one rank is
 // enough, or mpirun's own line with rank, host and signal.
 std::string not_named_under_mpi(const std::vector<ErrorFields>& errors, std::string_view output,
-                                const Scene& scene, int exit_code);
+                                const ExpectedErrors& expected, int exit_code);
 
 }  // namespace thinwire::faults

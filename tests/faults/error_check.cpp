@@ -1,4 +1,4 @@
-#include "tests/faults/witness.h"
+#include "tests/faults/error_check.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,13 +40,14 @@ std::optional<int> blamed_by(const std::string& line, const std::string& host) {
   return std::nullopt;
 }
 
-bool blames_one_of(const std::string& line, const Scene& scene) {
-  const auto culprit = blamed_by(line, scene.host);
-  return culprit && scene.blamed.contains(*culprit);
+bool blames_one_of(const std::string& line, const ExpectedErrors& expected) {
+  const auto culprit = blamed_by(line, expected.host);
+  return culprit && expected.blamed.contains(*culprit);
 }
 
-bool blames_one_of(const ErrorFields& error, const Scene& scene) {
-  return scene.blamed.contains(error.peer) && error.host == scene.host && !error.operation.empty();
+bool blames_one_of(const ErrorFields& error, const ExpectedErrors& expected) {
+  return expected.blamed.contains(error.peer) && error.host == expected.host &&
+         !error.operation.empty();
 }
 
 // Returns the fields that this program checks.
@@ -70,9 +71,9 @@ ErrorFields fields_of(const observe::Json& event) {
 }
 
 // Returns which rank noticed a fault by its deadline although it had to notice the fault itself.
-std::string by_deadline(const std::vector<ErrorFields>& errors, const Scene& scene) {
+std::string by_deadline(const std::vector<ErrorFields>& errors, const ExpectedErrors& expected) {
   for (const ErrorFields& error : errors) {
-    if (!scene.without_deadline || error.kind != ErrorKind::deadline) continue;
+    if (!expected.without_deadline || error.kind != ErrorKind::deadline) continue;
     return fmt::format("rank {} noticed it by its deadline only", error.rank);
   }
   return "";
@@ -80,11 +81,11 @@ std::string by_deadline(const std::vector<ErrorFields>& errors, const Scene& sce
 
 // Before a group is complete no rank can be lost. A rank that gave up is not to blame, nor is a
 // rank whose error is quoted.
-bool launcher_names_while_joining(const std::string& last, const Scene& scene) {
+bool launcher_names_while_joining(const std::string& last, const ExpectedErrors& expected) {
   static const std::regex kSpeaker(R"(rank \d+ gave up|said: rank \d+ \([^)]*\))");
   const std::string accused = std::regex_replace(last, kSpeaker, "");
-  return last.find(scene.host) != std::string::npos &&
-         std::ranges::any_of(scene.blamed, [&](int rank) {
+  return last.find(expected.host) != std::string::npos &&
+         std::ranges::any_of(expected.blamed, [&](int rank) {
            const std::regex named(fmt::format(R"(rank (?:\d+, )*{}\b)", rank));
            return std::regex_search(accused, named);
          });
@@ -103,56 +104,56 @@ std::vector<ErrorFields> errors_in(const std::filesystem::path& events) {
 std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors) {
   std::set<int> ranks;
   for (const ErrorFields& error : errors) {
-    // Errors of the event file have no peer; those of checkpoints name the rank itself.
-    const bool own = (error.peer == error.rank || error.peer < 0) && error.operation == "save";
+    const bool own = error.peer == error.rank && error.operation == "save";
     if (own && error.remedy == Remedy::free_disk_space) ranks.insert(error.rank);
   }
   return ranks;
 }
 
 std::string not_named(const std::vector<ErrorFields>& errors, std::string_view err,
-                      const Scene& scene, int exit_code) {
+                      const ExpectedErrors& expected, int exit_code) {
   const std::vector<std::string> lines = lines_of(err);
   if (lines.empty()) return "there is no output";
   const std::string& last = lines.back();  // the launcher's
-  if (std::string late = by_deadline(errors, scene); !late.empty()) return late;
-  for (const int rank : scene.survivors) {
+  if (std::string late = by_deadline(errors, expected); !late.empty()) return late;
+  for (const int rank : expected.survivors) {
     const bool named = std::ranges::any_of(errors, [&](const ErrorFields& error) {
-      return error.rank == rank && blames_one_of(error, scene);
+      return error.rank == rank && blames_one_of(error, expected);
     });
     if (!named) {
-      return fmt::format("rank {} does not name rank {}", rank, fmt::join(scene.blamed, " or "));
+      return fmt::format("rank {} does not name rank {}", rank, fmt::join(expected.blamed, " or "));
     }
   }
-  const bool launcher = last.find(scene.host) != std::string::npos && blames_one_of(last, scene);
-  if (!launcher && !(scene.joining && launcher_names_while_joining(last, scene))) {
+  const bool launcher =
+      last.find(expected.host) != std::string::npos && blames_one_of(last, expected);
+  if (!launcher && !(expected.joining && launcher_names_while_joining(last, expected))) {
     return fmt::format("the launcher does not name rank {}, its host and the operation",
-                       fmt::join(scene.blamed, " or "));
+                       fmt::join(expected.blamed, " or "));
   }
   if (exit_code != 1) return fmt::format("the exit code is {} instead of 1", exit_code);
   return "";
 }
 
 std::string not_named_under_mpi(const std::vector<ErrorFields>& errors, std::string_view output,
-                                const Scene& scene, int exit_code) {
+                                const ExpectedErrors& expected, int exit_code) {
   static const std::regex kMpirun(
       R"(process rank (\d+) with PID \d+ on node (\S+) exited on signal)");
   const auto lines = lines_of(output);
   const bool by_mpirun = std::ranges::any_of(lines, [&](const std::string& line) {
     std::smatch match;
-    return std::regex_search(line, match, kMpirun) && match[2] == scene.host &&
-           scene.blamed.contains(std::stoi(match[1]));
+    return std::regex_search(line, match, kMpirun) && match[2] == expected.host &&
+           expected.blamed.contains(std::stoi(match[1]));
   });
-  if (std::string late = by_deadline(errors, scene); !late.empty()) return late;
+  if (std::string late = by_deadline(errors, expected); !late.empty()) return late;
   // A rank that its peers gave up blames itself, which does not show that the fault of another rank
   // was named.
   const bool by_rank = std::ranges::any_of(errors, [&](const ErrorFields& error) {
     const bool given_up = error.peer == error.rank && error.operation != "save";
-    return !given_up && blames_one_of(error, scene);
+    return !given_up && blames_one_of(error, expected);
   });
   if (!by_mpirun && !by_rank) {
     return fmt::format("no error names rank {}, its host and the operation",
-                       fmt::join(scene.blamed, " or "));
+                       fmt::join(expected.blamed, " or "));
   }
   if (exit_code == 0) return "the exit code is 0";
   return "";

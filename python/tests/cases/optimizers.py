@@ -1,0 +1,167 @@
+"""Cases: momentum and weight decay that move from the optimizer to the strategy."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import thinwire.torch as tw
+from cases.common import (
+    STEPS,
+    assert_raises,
+    assert_replicas_identical,
+    loss_of,
+    make_model,
+    sgd,
+    train,
+)
+
+
+def case_momentum_moves_and_comes_back(rank: int, size: int) -> None:
+    model = make_model()
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() == 1]
+    optimizer = torch.optim.SGD(
+        [{"params": decayed, "weight_decay": 0.01}, {"params": others}], lr=0.1, momentum=0.9
+    )
+    wire = tw.attach(model, "topk", optimizer=optimizer, steps=5)
+    assert [g["momentum"] for g in optimizer.param_groups] == [0, 0]
+    assert [g["weight_decay"] for g in optimizer.param_groups] == [0, 0]
+    saved = optimizer.state_dict()
+    wire.close()
+    assert [g["momentum"] for g in optimizer.param_groups] == [0.9, 0.9]
+    assert [g["weight_decay"] for g in optimizer.param_groups] == [0.01, 0]
+    # A checkpoint that was saved meanwhile still knows the momentum.
+    optimizer.load_state_dict(saved)
+    wire = tw.attach(model, "topk", optimizer=optimizer, steps=5)
+    assert wire._moved.momentum == 0.9
+    wire.close()
+    # A checkpoint that was saved under topk gives dense its momentum, too.
+    optimizer.load_state_dict(saved)
+    with tw.attach(model, "dense", optimizer=optimizer, steps=5):
+        assert [g["momentum"] for g in optimizer.param_groups] == [0.9, 0.9]
+        assert [g["weight_decay"] for g in optimizer.param_groups] == [0.01, 0]
+    # The state of another run that is loaded afterwards would apply momentum twice.
+    plain = optimizer.state_dict()
+    wire = tw.attach(model, "topk", optimizer=optimizer, steps=5)
+    dist.barrier()
+    optimizer.load_state_dict(plain)
+    loss_of(model, rank, 0).backward()
+    assert_raises(tw.ConfigError, "applied twice", lambda: tw.reduce_gradients(model))
+    wire.abort("the test is over")
+    dist.barrier()
+    # dense leaves momentum to the optimizer.
+    with tw.attach(model, "dense", optimizer=optimizer, steps=5):
+        assert optimizer.param_groups[0]["momentum"] == 0.9
+
+
+def case_momentum_that_cannot_move_is_refused(rank: int, size: int) -> None:
+    model = make_model()
+    parameters = list(model.parameters())
+    groups = [{"params": parameters[:2], "momentum": 0.5}, {"params": parameters[2:]}]
+    different = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+    assert_raises(
+        tw.ConfigError, "topk:momentum=plain", lambda: tw.attach(model, "topk", optimizer=different)
+    )
+    dampened = torch.optim.SGD(parameters, lr=0.1, momentum=0.9, dampening=0.5)
+    assert_raises(
+        tw.ConfigError, "dampening", lambda: tw.attach(model, "gtopk", optimizer=dampened)
+    )
+    climbing = torch.optim.SGD(parameters, lr=0.1, weight_decay=0.1, maximize=True)
+    assert_raises(
+        tw.ConfigError, "maximize", lambda: tw.attach(model, "topk", optimizer=climbing)
+    )
+    shared = sgd(nn.ModuleList([model, make_model()]))
+    assert_raises(
+        tw.ConfigError, "not in this model", lambda: tw.attach(model, "topk", optimizer=shared)
+    )
+    adam = torch.optim.Adam(parameters)
+    assert_raises(
+        tw.ConfigError,
+        "Adam",
+        lambda: tw.attach(model, "topk:momentum=corrected", optimizer=adam),
+    )
+    with tw.attach(model, "topk:momentum=plain", optimizer=dampened, steps=5):
+        assert dampened.param_groups[0]["momentum"] == 0.9
+    with tw.attach(model, "topk", optimizer=adam, steps=5):
+        pass
+
+
+def case_velocity_begins_at_zero(rank: int, size: int) -> None:
+    """Momentum of before attach() is not applied again after close()."""
+    model = make_model()
+    optimizer = sgd(model)
+    reduce = lambda: tw.reduce_gradients(model)  # noqa: E731
+    with tw.attach(model, "dense", optimizer=optimizer, steps=2):
+        train(model, optimizer, rank, steps=2, after=reduce)
+    assert all("momentum_buffer" in state for state in optimizer.state.values())
+    wire = tw.attach(model, "topk", optimizer=optimizer, steps=2)
+    assert all(state.get("momentum_buffer") is None for state in optimizer.state.values())
+    train(model, optimizer, rank, steps=2, first=2, after=reduce)
+    wire.close()
+    assert all(state.get("momentum_buffer") is None for state in optimizer.state.values())
+    # An attach() that fails changes nothing.
+    other = make_model()
+    optimizer = sgd(other)
+    loss_of(other, rank, 0).backward()
+    optimizer.step()
+    own = "topk" if rank == 0 else "gtopk"
+    assert_raises(tw.ConfigError, "", lambda: tw.attach(other, own, optimizer=optimizer))
+    assert all(state["momentum_buffer"] is not None for state in optimizer.state.values())
+    assert optimizer.param_groups[0]["momentum"] == 0.9
+
+
+def case_arguments_that_are_missing_are_named(rank: int, size: int) -> None:
+    model = make_model()
+    assert_raises(
+        tw.ConfigError, "steps_per_epoch=", lambda: tw.attach(model, "topk:warmup=0.25+0.1", steps=9)
+    )
+    with tw.attach(model, "topk:warmup=0.25+0.1", steps=9, steps_per_epoch=3):
+        pass
+    for value in ("corrected", "unmasked"):
+        spec = f"topk:momentum={value}"
+        assert_raises(tw.ConfigError, "pass the optimizer", lambda: tw.attach(model, spec, steps=9))
+
+
+def case_warmup_by_epoch_is_used(rank: int, size: int) -> None:
+    sent = []
+    for warmup in ("1+1", "none"):
+        model = make_model()
+        optimizer = sgd(model)
+        spec = f"topk:density=0.01,warmup={warmup}"
+        with tw.attach(model, spec, optimizer=optimizer, steps=6, steps_per_epoch=3) as wire:
+            train(model, optimizer, rank, after=lambda: tw.reduce_gradients(model))
+            sent.append(wire.stats()["bytes_sent"])
+    assert sent[0] > 5 * sent[1], sent
+
+
+def case_a_failed_check_leaves_the_exchange_alive(rank: int, size: int) -> None:
+    model = make_model()
+    optimizer = sgd(model)
+    with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS):
+        train(model, optimizer, rank, steps=2, after=lambda: tw.reduce_gradients(model))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=5)
+        loss_of(model, rank, 2).backward()
+        for name in ("OneCycleLR", "cycle_momentum=False"):
+            assert_raises(tw.ConfigError, name, lambda: tw.reduce_gradients(model))
+        del schedule
+        optimizer.param_groups[0]["momentum"] = 0
+        train(model, optimizer, rank, first=2, steps=2, after=lambda: tw.reduce_gradients(model))
+    assert_replicas_identical(model)
+
+
+def case_a_refused_second_exchange_leaves_the_first_alone(rank: int, size: int) -> None:
+    model, other = make_model(), make_model()
+    optimizer = sgd(model)
+    with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS):
+        for spec in ("topk", "dense"):
+            assert_raises(
+                tw.ConfigError,
+                "another exchange",
+                lambda: tw.attach(other, spec, optimizer=optimizer, steps=STEPS),
+            )
+        assert optimizer.param_groups[0]["momentum"] == 0
+        train(model, optimizer, rank, after=lambda: tw.reduce_gradients(model))
+    assert optimizer.param_groups[0]["momentum"] == 0.9
+    assert_replicas_identical(model)

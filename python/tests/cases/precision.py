@@ -1,0 +1,101 @@
+"""Cases: GradScaler, and gradients of other types than float32."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+import thinwire.torch as tw
+from cases.common import STEPS, Skip, assert_replicas_identical, batch, flat, loss_of, make_model, sgd
+
+
+def case_scaled_gradients_leave_the_same_residuals(rank: int, size: int) -> None:
+    class Scaler:
+        factor = 1.0
+
+        def get_scale(self) -> float:
+            return self.factor
+
+    results = []
+    for factors in ([1.0] * 6, [8.0, 8.0, 4.0, 4.0, 16.0, 16.0]):
+        model = DDP(make_model())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        scaler = Scaler()
+        wire = tw.attach(model, "topk:density=0.1", optimizer=optimizer, steps=6, scaler=scaler)
+        for step, factor in enumerate(factors):
+            scaler.factor = factor
+            optimizer.zero_grad()
+            (loss_of(model, rank, step) * factor).backward()
+            for parameter in model.parameters():
+                parameter.grad.div_(factor)
+            optimizer.step()
+        # A step that is not finite on one rank is not finite on any, and leaves no trace.
+        optimizer.zero_grad()
+        (loss_of(model, rank, 7) * (float("inf") if rank == 0 else 1.0)).backward()
+        assert all(not torch.isfinite(p.grad).any() for p in model.parameters())
+        assert wire.stats()["skipped_steps"] == 1
+        optimizer.zero_grad()
+        loss_of(model, rank, 8).mul(scaler.factor).backward()
+        for parameter in model.parameters():
+            parameter.grad.div_(scaler.factor)
+        optimizer.step()
+        wire.close()
+        assert_replicas_identical(model)
+        results.append(flat(model))
+    assert torch.equal(results[0], results[1])  # powers of two change no bit
+
+
+def case_gradscaler_of_torch(rank: int, size: int) -> None:
+    try:
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100, growth_interval=4)
+    except (AttributeError, TypeError):
+        raise Skip("this torch has no GradScaler for the CPU") from None
+    model = DDP(make_model())
+    optimizer = sgd(model)
+    with tw.attach(model, "topk:density=0.1", optimizer=optimizer, steps=120, scaler=scaler) as wire:
+        for step in range(60):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = loss_of(model, rank, step)
+            scaler.scale(loss.float() * 2.0**60).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        stats = wire.stats()
+    assert 0 < stats["skipped_steps"] < 60, stats
+    assert torch.isfinite(flat(model)).all()
+    assert_replicas_identical(model)
+
+
+def case_sixteen_bit_gradients(rank: int, size: int) -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        try:
+            model = make_model().to(dtype)
+            model(batch(0, 0, dtype)[0])
+        except RuntimeError:
+            continue  # this torch has no such kernels on the CPU
+        # Gloo of torch 1.13 has no bfloat16, so that DistributedDataParallel cannot be used.
+        is_ddp = dtype == torch.float16 or torch.__version__ >= "2"
+        model = DDP(model) if is_ddp else model
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        with tw.attach(model, "topk:density=0.2,values=fp32", optimizer=optimizer, steps=STEPS) as wire:
+            for step in range(STEPS):
+                optimizer.zero_grad()
+                loss_of(model, rank, step, dtype).backward()
+                if not is_ddp:
+                    tw.reduce_gradients(model)
+                optimizer.step()
+            undelivered = wire.state_dict()["undelivered"]
+            assert undelivered is not None and undelivered.abs().max() > 0
+        assert_replicas_identical(model)
+
+
+def case_sixteen_bit_overflow_is_forgotten(rank: int, size: int) -> None:
+    model = nn.Linear(4, 1, bias=False).half()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6, momentum=0.9)
+    with tw.attach(model, "topk:density=1", optimizer=optimizer, steps=20) as wire:
+        for step in range(12):
+            model.weight.grad = torch.full_like(model.weight, 30000.0 if step < 3 else 1.0)
+            tw.reduce_gradients(model)
+        assert torch.isfinite(wire.state_dict()["undelivered"]).all()
+    assert torch.isfinite(model.weight.grad).all()

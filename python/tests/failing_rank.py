@@ -1,0 +1,150 @@
+"""One rank of a program that ends in an unusual way; the first argument says in which."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+import thinwire.torch as tw
+from cases.common import end_process_group, loss_of, make_model, sgd
+
+MODE = sys.argv[1]
+SPEC = sys.argv[2] if len(sys.argv) > 2 else "topk:density=0.1"
+STEPS = 1_000_000
+TIMEOUT = 40.0  # of the exchange, in seconds; test_endings.py has the same
+
+
+class Numbers(torch.utils.data.IterableDataset):
+    """Examples without an end."""
+
+    def __iter__(self):
+        while True:
+            yield torch.zeros(1)
+
+
+def endless(rank: int) -> None:
+    """Trains until something ends it."""
+    model = DDP(make_model())
+    optimizer = sgd(model)
+    network = "1gbit,0.1ms" if MODE == "network" else None
+    wire = tw.attach(
+        model, SPEC, optimizer=optimizer, steps=STEPS, timeout=TIMEOUT, network=network
+    )
+    loader = iter(torch.utils.data.DataLoader(Numbers(), num_workers=2)) if MODE == "workers" else None
+    for step in range(STEPS):
+        if loader is not None:
+            next(loader)
+        optimizer.zero_grad()
+        loss_of(model, rank, step).backward()
+        optimizer.step()
+        if step == 20:
+            print("training")
+        if MODE == "raise" and rank == 1 and step == 30:
+            raise ValueError("a mistake of the program")
+        if MODE == "exit" and step == 30:
+            return  # without close()
+        if MODE == "early" and rank == 1 and step == 30:
+            sys.exit(3)  # an end that no other rank expects
+    wire.close()
+
+
+def endless_average(rank: int) -> None:
+    model = make_model()
+    # A run of unknown length has no dense steps at its beginning.
+    steps = 0 if MODE == "unfinished" else STEPS
+    optimizer = tw.average(model, sgd(model), SPEC, steps=steps, timeout=TIMEOUT)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss_of(model, rank, step).backward()
+        optimizer.step()
+        if step == 20:
+            print("training")
+        if MODE == "unfinished" and step == 30:
+            return  # without finish()
+
+
+def several(rank: int) -> None:
+    """Ends without close() of several exchanges; their order in memory differs between ranks."""
+    unrelated = [object() for _ in range(1000 * rank)]
+    wires = []
+    for seed in range(6):
+        model = make_model(seed)
+        wires.append(tw.attach(model, "topk", steps=5, timeout=TIMEOUT))
+    print("training", len(wires), len(unrelated))
+
+
+def without_process_group(rank: int) -> None:
+    model = make_model(seed=1 + rank)
+    optimizer = sgd(model)
+    for spec in ("topk:density=0.1", "qsgd"):  # two groups, one after the other
+        with tw.attach(model, spec, optimizer=optimizer, steps=5):
+            for step in range(5):
+                optimizer.zero_grad()
+                loss_of(model, rank, step).backward()
+                tw.reduce_gradients(model)
+                optimizer.step()
+    print("weight", model[0].weight.double().sum().item().hex())
+
+
+def absent(rank: int) -> None:
+    """Rank 1 never calls attach()."""
+    if rank == 0:
+        tw.attach(DDP(make_model()), SPEC, join_timeout=3)
+    else:
+        DDP(make_model())
+        print("absent")
+        time.sleep(1000)
+
+
+def leaks(rank: int) -> None:
+    """Prints how much memory the process has grown by, in KiB, after many steps."""
+
+    def resident() -> int:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+    steps = int(sys.argv[3])
+    model, optimizer, wire = make_model(), None, None
+    if SPEC in ("localsgd", "lasgd", "gossip"):
+        optimizer = tw.average(model, sgd(model), SPEC, steps=steps)
+        wire = optimizer.wire
+    else:
+        model = DDP(model)
+        optimizer = sgd(model)
+        wire = tw.attach(model, SPEC, optimizer=optimizer, steps=steps)
+    for step in range(steps):
+        if step == steps // 10:
+            before = resident()
+        optimizer.zero_grad()
+        loss_of(model, rank, step % 50).backward()
+        optimizer.step()
+    print("grown", resident() - before)
+    wire.close()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
+    if MODE != "variables":
+        dist.init_process_group("gloo")
+    rank = int(os.environ["RANK"])
+    modes = {
+        "average": endless_average,
+        "unfinished": endless_average,
+        "several": several,
+        "variables": without_process_group,
+        "leaks": leaks,
+        "absent": absent,
+    }
+    modes.get(MODE, endless)(rank)
+    if dist.is_initialized():
+        end_process_group()
+
+
+main()

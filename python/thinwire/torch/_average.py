@@ -1,0 +1,333 @@
+"""Strategies that exchange models: every rank applies its own gradients, and models are averaged."""
+
+from __future__ import annotations
+
+import math
+import time
+import types
+from typing import Any, Callable, Dict, Optional, cast
+
+import torch
+
+from thinwire._errors import ConfigError, UsageError
+from thinwire._group import Session, log
+from thinwire.torch import _sgd, _specs
+from thinwire.torch._buffers import Buffer, Layout
+from thinwire.torch._join import world_size
+from thinwire.torch._wire import TIMEOUT, Wire
+
+
+class AveragedOptimizer(torch.optim.Optimizer):
+    """The type of what average() returns: the optimizer of the program, with ``wire``.
+
+    It is for type checkers only. The optimizer keeps its own class.
+    """
+
+    wire: "ModelAverage"
+
+
+def average(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    spec: str,
+    *,
+    steps: int = 0,
+    samples: int = 0,
+    samples_per_step: int = 1,
+    seed: int = 1,
+    warmup_steps: int = 0,
+    process_group: Optional[Any] = None,
+    timeout: float = TIMEOUT,
+    join_timeout: float = 60.0,
+    network: Optional[str] = None,
+) -> AveragedOptimizer:
+    """Lets a strategy average the models of all ranks; all ranks call it together.
+
+    Returns the same optimizer. Its step() now also exchanges models, and ``optimizer.wire`` is the
+    ModelAverage, whose finish() makes all models equal after the last step. The model must not be
+    a DistributedDataParallel model.
+
+    spec: "localsgd", "lasgd" or "gossip", with keys.
+    steps: the number of steps of each rank; automatic keys depend on it.
+    samples: the examples that all ranks together train on. If it is given, ``optimizer.wire.done``
+        becomes True on all ranks at about the same time, so that fast ranks take more steps.
+    samples_per_step: the examples that this rank uses in a step.
+    The other arguments are those of attach().
+    """
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise ConfigError(
+            "thinwire: average() exchanges models, and DistributedDataParallel gradients; pass the "
+            "model that it wraps (model.module), and do not use DistributedDataParallel"
+        )
+    if hasattr(optimizer, "wire"):
+        raise UsageError("thinwire: average() was called twice for this optimizer")
+    run = {"steps": steps, "samples": samples, "seed": seed, "warmup_steps": warmup_steps}
+    ModelAverage(
+        model,
+        optimizer,
+        spec,
+        run=run,
+        samples_per_step=samples_per_step,
+        process_group=process_group,
+        timeout=timeout,
+        join_timeout=join_timeout,
+        network=network,
+    )
+    return cast(AveragedOptimizer, optimizer)
+
+
+class ModelAverage(Wire):
+    """The exchange of models; made by average()."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        spec: str,
+        *,
+        run: Dict[str, Any],
+        samples_per_step: int,
+        **join: Any,
+    ) -> None:
+        size = world_size(join["process_group"])
+        self._mode = _specs.check_strategy(spec, size, "models", "thinwire.torch.attach()")
+        layout = Layout(model)
+        _refuse_wide(layout, size)
+        super().__init__(layout, spec, **join)
+        # The torch optimizer applies momentum and weight decay; the strategy only has to know them.
+        _sgd.give_back(optimizer)
+        self._options = {**run, **_sgd.settings_of(optimizer)}
+        self._samples = run["samples"]
+        self._samples_per_step = samples_per_step
+        self._is_finished = False
+        self._restore_step: Callable[[], None] = lambda: None
+        try:
+            self._samples_of_all = self._count_samples_of_all()
+            if size == 1:  # one rank alone exchanges whether its gradients are finite
+                self._alone = torch.zeros(1)
+            else:
+                self._parameters, self._gradients = layout.buffer(), layout.buffer()
+                self._move_parameters(self._parameters)
+            self._begin(None, 0)
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        self._take_step(optimizer)
+
+    def _take_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Replaces optimizer.step() until _restore()."""
+        before = vars(optimizer).get("step")  # for example that of a learning-rate schedule
+        self._optimizer = optimizer
+        self._own_step = optimizer.step
+
+        def averaged_step(optimizer: torch.optim.Optimizer, closure: Any = None) -> Any:
+            # A schedule that was made meanwhile keeps this function after close().
+            return self._own_step(closure) if self._session is None else self.step(closure)
+
+        own = types.MethodType(averaged_step, optimizer)
+
+        def restore() -> None:
+            if vars(optimizer).get("step") is own:
+                del optimizer.step
+                if before is not None:
+                    optimizer.step = before  # type: ignore[method-assign]
+            del optimizer.wire  # type: ignore[attr-defined]
+
+        optimizer.step = own  # type: ignore[method-assign]
+        optimizer.wire = self  # type: ignore[attr-defined]
+        self._restore_step = restore
+
+    def _count_samples_of_all(self) -> float:
+        """Returns the examples of a step of all ranks; if their steps differ, nobody asks for it."""
+        if self._samples == 0 or self.size == 1 or self._mode == "asynchronous":
+            return float(self._samples_per_step)
+        return float(round(sum(self._gather_number(float(self._samples_per_step)))))
+
+    def _move_parameters(self, buffer: Buffer) -> None:
+        """Makes parameters parts of the buffer where that is possible, so that nothing is copied."""
+        for index, parameter in enumerate(self._layout.parameters):
+            data = parameter.data
+            if buffer.can_hold(parameter) and _owns_its_memory(data):
+                buffer.views[index].copy_(data)
+                parameter.data = buffer.views[index]
+
+    def _begin(self, state: Optional[torch.Tensor], step: int) -> None:
+        self._session = self._open_session(**self._options)
+        if state is not None:
+            self._session.load(state.data_ptr(), state.numel())
+        if self.size == 1:
+            self._session.begin(self._alone.data_ptr(), 1, step)
+        else:
+            self._gather_parameters()
+            self._session.begin(self._parameters.address, self._parameters.numel, step)
+            self._scatter_parameters()
+        self._steps_taken = step
+        self._is_finished = False
+
+    def _gather_parameters(self) -> None:
+        self._parameters.gather([p.detach() for p in self._layout.parameters])
+
+    def _scatter_parameters(self) -> None:
+        with torch.no_grad():
+            self._parameters.scatter([p.detach() for p in self._layout.parameters])
+
+    def step(self, closure: Optional[Any] = None) -> Any:
+        """Called by optimizer.step(): applies this rank's gradients and exchanges models."""
+        session = self._require_session()
+        if self._is_finished:
+            raise UsageError("thinwire: step() after finish()")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._is_between_steps = False
+        rate = float(self._optimizer.param_groups[0]["lr"])
+        if self.size == 1:
+            self._step_alone(session, rate)
+        else:
+            self._step_together(session, rate)
+        self._steps_taken += 1
+        self._is_between_steps = True
+        return loss
+
+    def _step_at(self, scale: float) -> None:
+        """Lets the optimizer apply the gradients, at ``scale`` times its learning rate."""
+        if scale == 1:
+            self._own_step()
+            return
+        groups = self._optimizer.param_groups
+        rates = [group["lr"] for group in groups]
+        try:
+            for group, rate in zip(groups, rates):
+                group["lr"] = rate * scale
+            self._own_step()
+        finally:
+            for group, rate in zip(groups, rates):
+                group["lr"] = rate
+
+    def _step_together(self, session: Session, rate: float) -> None:
+        parameters, gradients = self._parameters, self._gradients
+        self._gather_parameters()
+        with torch.no_grad():
+            gradients.gather([p.grad for p in self._layout.parameters])
+        began = time.monotonic()
+        session.submit(0, parameters.address, gradients.address, parameters.numel)
+        is_skipped = session.wait()
+        self.blocked_seconds += time.monotonic() - began
+        if not is_skipped:
+            self._give_gradients_back()
+            self._step_at(session.stats()["step_scale"])
+            self._gather_parameters()
+        began = time.monotonic()
+        session.finish_step(parameters.address, parameters.numel, self._samples_per_step, rate)
+        self.blocked_seconds += time.monotonic() - began
+        self._scatter_parameters()
+
+    def _give_gradients_back(self) -> None:
+        """The strategy may have changed gradients: the buffer becomes the gradients."""
+        for index, parameter in enumerate(self._layout.parameters):
+            gradient, view = parameter.grad, self._gradients.views[index]
+            if gradient is None or self._gradients.holds(index, gradient):
+                continue
+            if self._gradients.can_hold(gradient):
+                parameter.grad = view
+            else:
+                gradient.detach().copy_(view)
+
+    def _step_alone(self, session: Session, rate: float) -> None:
+        gradients = [p.grad for p in self._layout.parameters if p.grad is not None]
+        is_finite = all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+        values = torch.tensor([0.0 if is_finite else float("nan")])
+        session.submit(0, self._alone.data_ptr(), values.data_ptr(), 1)
+        if not session.wait():
+            self._own_step()
+        session.finish_step(self._alone.data_ptr(), 1, self._samples_per_step, rate)
+
+    @property
+    def done(self) -> bool:
+        """Whether all ranks together have trained on the samples that average() was given.
+
+        Without samples: whether this rank has taken the steps that average() was given.
+        """
+        session = self._require_session()
+        if self._samples > 0:
+            if self._mode == "asynchronous" and self.size > 1:
+                return bool(session.stats()["global_samples"] >= self._samples)
+            return bool(self._steps_taken * self._samples_of_all >= self._samples)
+        if self._options["steps"] > 0:
+            return bool(self._steps_taken >= self._options["steps"])
+        raise UsageError("thinwire: done: the length of the run is unknown; pass samples= or steps=")
+
+    def finish(self) -> None:
+        """Makes the models of all ranks equal, after the last step; all ranks call it."""
+        session = self._require_session()
+        if not self._is_finished:
+            self._finish(session, math.inf)
+
+    def _finish(self, session: Session, limit: float) -> None:
+        self._is_finished = True
+        if self.size == 1:
+            return session.end(self._alone.data_ptr(), 1)
+        self._gather_parameters()
+        session.end(self._parameters.address, self._parameters.numel, limit)
+        self._scatter_parameters()
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Returns the state of this rank; all ranks call it together, each saves its own.
+
+        Models may differ between ranks: save the parameters of every rank with it.
+        """
+        session = self._require_session()
+        if self.size > 1:
+            self._gather_parameters()
+            session.quiesce(self._parameters.address, self._parameters.numel)
+            self._scatter_parameters()
+        return self._saved_state()
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Continues from a state that state_dict() returned on this rank; all ranks together.
+
+        Load the parameters of this rank before.
+        """
+        session = self._require_session()
+        try:
+            saved = self._check_state(state)
+            session.close()
+            self._begin(saved, state["step"])
+        except BaseException as error:
+            self._give_up(error)
+            raise
+
+    def _end(self, session: Session, limit: float) -> None:
+        if self._is_finished:
+            return
+        if math.isfinite(limit):
+            log.warning(
+                "thinwire: the program ends without finish() of '%s'; the models of the ranks may "
+                "differ",
+                self.spec,
+            )
+            # A periodic strategy would take this for the average of a step of another rank.
+            if self._mode == "periodic":
+                return
+        self._finish(session, limit)
+
+    def _restore(self) -> None:
+        restore, self._restore_step = self._restore_step, lambda: None
+        restore()
+
+
+def _refuse_wide(layout: Layout, size: int) -> None:
+    for name, parameter in zip(layout.names, layout.parameters):
+        if parameter.dtype == torch.float64 and size > 1:
+            raise ConfigError(
+                f"thinwire: parameter {name} is float64, but models are exchanged as float32; "
+                "convert the model with model.float(), or use attach(), which leaves parameters alone"
+            )
+
+
+def _owns_its_memory(data: torch.Tensor) -> bool:
+    """Returns whether no other process and no larger tensor uses the memory of a tensor."""
+    storage: Any = data.untyped_storage() if hasattr(data, "untyped_storage") else data.storage()
+    used: int = storage.nbytes()
+    return not data.is_shared() and used == data.numel() * data.element_size()

@@ -1,0 +1,321 @@
+"""Gradient exchange: a communication hook for DistributedDataParallel, or a call of your own."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from thinwire._errors import ConfigError, UsageError
+from thinwire._group import Session
+from thinwire.torch import _ddp, _specs
+from thinwire.torch._buffers import Layout
+from thinwire.torch._join import world_size
+from thinwire.torch._sgd import MovedSettings
+from thinwire.torch._steps import GradientSteps
+from thinwire.torch._wire import TIMEOUT, SmallMeans, Wire
+
+# Backward overlaps with the exchange if a model has several buckets; each costs some round trips.
+BUCKET_BYTES = 25 << 20
+
+_attached: "weakref.WeakKeyDictionary[torch.nn.Module, GradientExchange]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def attach(
+    model: torch.nn.Module,
+    spec: str,
+    *,
+    optimizer: Optional[torch.optim.Optimizer] = None,
+    steps: int = 0,
+    steps_per_epoch: float = 0,
+    buckets: Optional[int] = None,
+    scaler: Optional[Any] = None,
+    seed: int = 1,
+    warmup_steps: int = 0,
+    process_group: Optional[Any] = None,
+    timeout: float = TIMEOUT,
+    join_timeout: float = 60.0,
+    network: Optional[str] = None,
+) -> "GradientExchange":
+    """Lets a strategy exchange the gradients of a model; all ranks call it together.
+
+    model: a DistributedDataParallel model, whose communication hook is registered; or any module,
+        for which the program calls reduce_gradients() after each backward pass.
+    spec: the strategy, for example "gtopk" or "topk:density=0.01" (python -m thinwire lists them).
+    optimizer: torch.optim.SGD hands its momentum and weight decay over to strategies that apply
+        them before the exchange, until close(). Every other optimizer stays as it is.
+    steps: the number of steps of the whole run; automatic keys such as density=auto depend on it.
+    steps_per_epoch: needed by a key with one value per epoch, such as warmup=0.25+0.1.
+    buckets: how many parts of the gradient are exchanged on their own, so that the exchange runs
+        during the backward pass. Default: one per 25 MiB.
+    scaler: the GradScaler of the program, if it has one: gradients are exchanged without its factor.
+    seed: of all random choices of the strategy; the same on all ranks.
+    warmup_steps: the first steps, in which the learning rate rises.
+    process_group: the ranks that exchange; default: that of the model, or all.
+    timeout: how long, in seconds, a rank may be silent before all ranks get an error.
+    join_timeout: how long, in seconds, attach() waits for the other ranks.
+    network: imitates a network between ranks of one machine, for example "100mbit,1ms".
+    """
+    run = {
+        "steps": steps,
+        "steps_per_epoch": steps_per_epoch,
+        "seed": seed,
+        "warmup_steps": warmup_steps,
+    }
+    return GradientExchange(
+        model,
+        spec,
+        optimizer=optimizer,
+        run=run,
+        buckets=buckets,
+        scaler=scaler,
+        process_group=process_group,
+        timeout=timeout,
+        join_timeout=join_timeout,
+        network=network,
+    )
+
+
+def reduce_gradients(model: torch.nn.Module) -> bool:
+    """Exchanges the gradients of a model that was attached; call it after backward.
+
+    A parameter without a gradient on some rank counts as one with a gradient of 0 there; without a
+    gradient on all ranks it gets none. Returns False if a gradient of some rank was not finite;
+    then there are no gradients (None), or infinite ones for a GradScaler, which skips the step.
+    """
+    exchange = _attached.get(model)
+    if exchange is None:
+        raise UsageError("thinwire: attach() was not called for this model")
+    return exchange.reduce_gradients()
+
+
+def _number_of_buckets(numel: int, wanted: Optional[int]) -> int:
+    return wanted or max(1, round(4 * numel / BUCKET_BYTES))
+
+
+class GradientExchange(Wire):
+    """The exchange of one model's gradients; made by attach()."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        spec: str,
+        *,
+        optimizer: Optional[torch.optim.Optimizer],
+        run: Dict[str, Any],
+        buckets: Optional[int],
+        scaler: Optional[Any],
+        **join: Any,
+    ) -> None:
+        attached = _attached.get(model)
+        if attached is not None and attached._session is not None:
+            raise UsageError("thinwire: the model is attached already; close() the first exchange")
+        ignored: Any = ()
+        self._is_ddp = isinstance(model, DistributedDataParallel)
+        trained = model
+        if isinstance(model, DistributedDataParallel):
+            join["process_group"] = join["process_group"] or model.process_group
+            trained, ignored = model.module, getattr(model, "parameters_to_ignore", ())
+        size = world_size(join["process_group"])
+        _specs.check_strategy(spec, size, "gradients", "thinwire.torch.average()")
+        _specs.check_steps_per_epoch(spec, run["steps_per_epoch"])
+        layout = Layout(trained, ignored)
+        self._moved = MovedSettings(optimizer, spec, size, layout.parameters)
+        super().__init__(layout, spec, **join)
+        self._model = weakref.ref(model)
+        self._scaler = scaler
+        self._hook_state: Optional[_ddp.HookState] = None
+        self._means: Optional[SmallMeans] = None
+        self._options = {
+            **run,
+            "buckets": 1 if size == 1 else _number_of_buckets(layout.numel, buckets),
+            "momentum": self._moved.momentum,
+            "nesterov": self._moved.nesterov,
+        }
+        try:
+            is_static = self._is_ddp and bool(getattr(model, "static_graph", False))
+            finds_unused = not self._is_ddp or is_static or bool(model.find_unused_parameters)
+            self._steps = GradientSteps(
+                layout, self._moved, size=size, finds_unused=finds_unused, is_static=is_static
+            )
+            self._copy_wide_parameters()
+            self._begin(None, 0)
+            if finds_unused and size > 1:
+                self._means = SmallMeans(self._group, "used", len(layout.parameters))
+            self._reset_step()
+            if isinstance(model, DistributedDataParallel):
+                self._hook_state = _ddp.register_hook(model, self)
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        self._moved.move()
+        _attached[model] = self
+
+    def _begin(self, state: Optional[torch.Tensor], step: int) -> None:
+        self._session = self._open_session(**self._options)
+        if state is not None:
+            self._session.load(state.data_ptr(), state.numel())
+        if self.size == 1:
+            nothing = torch.zeros(1)
+            self._session.begin(nothing.data_ptr(), 1, step)
+        else:
+            self._begin_with_parameters(self._session, step)
+        self._steps_taken = step
+        self._steps.set_buckets([bucket["begin"] for bucket in self._session.info()["buckets"]])
+
+    def _begin_with_parameters(self, session: Session, step: int) -> None:
+        """Copies the parameters of rank 0 to all ranks. Those that are equal are not written."""
+        own, common = self._layout.buffer(), self._layout.buffer()
+        tensors = [p.detach() for p in self._layout.parameters]
+        own.gather(list(tensors))
+        common.flat.copy_(own.flat)
+        session.begin(common.address, common.numel, step)
+        for tensor, before, after in zip(tensors, own.views, common.views):
+            if not torch.equal(before, after):
+                tensor.copy_(after)
+
+    # --- A step.
+
+    def _reset_step(self) -> None:
+        self._is_between_steps = True
+        self._held: List[Tuple[Any, torch.Tensor, List[Tuple[int, torch.Tensor]]]] = []
+
+    def _start_step(self) -> None:
+        if not self._is_between_steps:
+            raise UsageError(
+                "thinwire: a backward pass began while the exchange of the last one is not complete"
+            )
+        self._require_session()
+        self._moved.check()
+        scale = float(self._scaler.get_scale()) if self._scaler is not None else 1.0
+        self._is_between_steps = False
+        self._steps.start(scale)
+
+    def _finish_exchange(self) -> bool:
+        """Waits for the exchange. Returns whether its result is to be applied."""
+        began = time.monotonic()
+        is_applied = self._steps.finish(self._require_session(), self._means)
+        self.blocked_seconds += time.monotonic() - began
+        self._steps_taken += 1
+        return is_applied
+
+    def on_bucket(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
+        """Called by DistributedDataParallel for each of its buckets, in the same order on all ranks.
+
+        The last call waits for the exchange: backward has nothing left to compute then, and an
+        error is raised where the program called backward().
+        """
+        if bucket.index() == 0:
+            self._start_step()
+        buffer = bucket.buffer()
+        parts = []
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+            index = self._layout.index_of(parameter)
+            gradient = self._layout.like_parameter(index, gradient)
+            parts.append((index, gradient))
+            self._steps.take(index, gradient)
+        self._steps.submit_ready(self._require_session())
+        on_device = [] if buffer.device.type == "cpu" else [buffer.device]
+        future: "torch.futures.Future[torch.Tensor]" = torch.futures.Future(devices=on_device)
+        self._held.append((future, buffer, parts))
+        if bucket.is_last():
+            self._complete_futures()
+        return future
+
+    def _complete_futures(self) -> None:
+        is_applied = self._finish_exchange()
+        if is_applied:
+            for _, _, parts in self._held:
+                for index, gradient in parts:
+                    self._steps.deliver(index, gradient)
+        else:
+            for _, buffer, _ in self._held:
+                # A GradScaler must see that the step was not finite, also on ranks where it was.
+                buffer.fill_(0.0 if self._scaler is None else float("inf"))
+            if self._scaler is None:
+                _ddp.after_backward(self._drop_gradients)
+        self._steps.hand_over()
+        for future, buffer, _ in self._held:
+            future.set_result(buffer)
+        self._reset_step()
+
+    def _drop_gradients(self) -> None:
+        """Leaves nothing that optimizer.step() could apply: no gradient, momentum or decay."""
+        for parameter in self._layout.parameters:
+            parameter.grad = None
+
+    def reduce_gradients(self) -> bool:
+        """Exchanges the gradients of the model; see thinwire.torch.reduce_gradients()."""
+        if self._is_ddp:
+            raise UsageError(
+                "thinwire: DistributedDataParallel exchanges the gradients of this model in backward"
+            )
+        parameters = self._layout.parameters
+        for name, parameter in zip(self._layout.names, parameters):
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                raise ConfigError(
+                    f"thinwire: the gradient of {name} is a sparse tensor; use a layer with "
+                    "sparse=False"
+                )
+        self._start_step()
+        for index, parameter in enumerate(parameters):
+            self._steps.take(index, parameter.grad, parameter.grad is not None)
+        is_applied = self._finish_exchange()
+        if is_applied:
+            for index, parameter in enumerate(parameters):
+                if parameter.grad is None and self._steps.was_used(index) and self.size > 1:
+                    parameter.grad = torch.zeros_like(parameter)
+                self._steps.deliver(index, parameter.grad)
+        elif self._scaler is None:
+            self._drop_gradients()
+        else:
+            for parameter in parameters:
+                parameter.grad = torch.full_like(parameter, float("inf"))
+        self._steps.hand_over()
+        self._reset_step()
+        return is_applied
+
+    # --- Checkpoints.
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Returns the state of this rank: residuals, velocities. Every rank saves its own."""
+        state = self._saved_state()
+        undelivered = self._steps.undelivered
+        state["undelivered"] = None if undelivered is None else undelivered.flat.clone()
+        return state
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Continues from a state that state_dict() returned on this rank; all ranks together."""
+        session = self._require_session()
+        try:
+            saved = self._check_state(state)
+            session.close()
+            self._copy_wide_parameters()
+            self._begin(saved, state["step"])
+            undelivered = self._steps.undelivered
+            if undelivered is not None and state["undelivered"] is not None:
+                undelivered.flat.copy_(state["undelivered"])
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        self._reset_step()
+
+    def _end(self, session: Session, limit: float) -> None:
+        session.end(0, 0, limit)
+
+    def _close_sessions(self) -> None:
+        if self._means is not None:
+            self._means.close()
+
+    def _restore(self) -> None:
+        self._moved.restore()
+
+    def _on_closed(self) -> None:
+        # From now on the model trains as plain DistributedDataParallel.
+        if self._hook_state is not None:
+            self._hook_state.exchange = None

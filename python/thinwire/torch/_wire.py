@@ -1,0 +1,255 @@
+"""What attach() and average() have in common: the group, the session, and how they end."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sys
+from typing import Any, Dict, List, Optional, TypeVar
+
+import torch
+
+from thinwire import _group
+from thinwire._errors import ConfigError, Error, UsageError, WireError
+from thinwire.torch import _join
+from thinwire.torch._buffers import Layout
+
+_Self = TypeVar("_Self", bound="Wire")
+
+STATE_VERSION = 1
+# The time in seconds for which ranks wait for a silent one by default. It is longer than what one
+# rank usually does while the others wait, such as the evaluation of a model by rank 0 alone.
+TIMEOUT = 300.0
+# How long, in seconds, a program that ends without close() waits for the other ranks. Then ranks
+# that still need this one get an error.
+EXIT_LIMIT = 10.0
+
+# Until they are closed: the other ranks may still need this one when the program has dropped a
+# model. All ranks close them in the same order, that of attach() and average().
+_open_wires: "Dict[Wire, None]" = {}
+
+
+class SmallMeans:
+    """Means of a few numbers over all ranks, by a session of their own.
+
+    All ranks call it at the same point, while no other session of the group has an exchange going
+    on. It has the deadlines and the errors of the exchange, unlike torch's collectives.
+    """
+
+    def __init__(self, group: _group.Group, name: str, count: int) -> None:
+        self._values = torch.zeros(count, dtype=torch.float32)
+        tensors = [{"name": name, "shape": [count]}]
+        self._session = _group.Session(group, strategy="dense", tensors=tensors)
+        self._session.begin(self._values.data_ptr(), count, 0)
+
+    def __call__(self, values: List[float]) -> List[float]:
+        self._values.copy_(torch.tensor(values, dtype=torch.float32))
+        self._session.submit(0, 0, self._values.data_ptr(), len(values))
+        self._session.wait()
+        self._session.finish_step(0, 0, 0, 0.0)
+        return list(self._values.tolist())
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class Wire:
+    """A model that is synchronized by a strategy. A context manager; see close()."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        spec: str,
+        *,
+        process_group: Optional[Any],
+        timeout: float,
+        join_timeout: float,
+        network: Optional[str],
+    ) -> None:
+        self.spec = spec
+        self._layout = layout
+        self._process = os.getpid()
+        self._session: Optional[_group.Session] = None
+        self._is_between_steps = True
+        self._steps_taken = 0
+        self.blocked_seconds = 0.0  # the time for which the program waited for the exchange
+        self._group = _join.join_group(process_group, timeout, join_timeout, network)
+        self.rank, self.size = self._group.rank, self._group.size
+        _open_wires[self] = None
+
+    def _open_session(self, **options: Any) -> _group.Session:
+        # One rank alone exchanges nothing; its session only counts steps.
+        alone = [{"name": "parameters", "shape": [1]}]
+        tensors = alone if self.size == 1 else self._layout.tensors()
+        return _group.Session(self._group, strategy=self.spec, tensors=tensors, **options)
+
+    def _require_session(self) -> _group.Session:
+        if self._process != os.getpid():
+            raise UsageError(
+                "thinwire: used in a process that was forked after attach() or average(), such as a "
+                "worker of a DataLoader"
+            )
+        if self._session is None:
+            raise UsageError("thinwire: the exchange is closed")
+        return self._session
+
+    def _copy_wide_parameters(self) -> None:
+        """Copies the float64 parameters of rank 0 to all ranks; buffers would round them."""
+        wide = [p.detach() for p in self._layout.parameters if p.dtype == torch.float64]
+        if not wide or self.size == 1:
+            return
+        bits = torch.cat([p.to("cpu").reshape(-1) for p in wide]).view(torch.float32)
+        tensors = [{"name": "float64 parameters", "shape": [bits.numel()]}]
+        session = _group.Session(self._group, strategy="dense", tensors=tensors)
+        session.begin(bits.data_ptr(), bits.numel(), 0)  # copies bytes, whatever they mean
+        session.close()
+        values = bits.view(torch.float64).split([p.numel() for p in wide])
+        for parameter, value in zip(wide, values):
+            parameter.copy_(value.view(parameter.shape))
+
+    def stats(self, all_ranks: bool = False) -> Dict[str, Any]:
+        """Returns bytes, seconds and metrics of this rank so far.
+
+        ``blocked_seconds`` is the time for which the program waited for the exchange. With
+        ``all_ranks`` all ranks must call it together; then ``metrics`` has the metrics of the
+        strategy over all ranks, and ``blocked_seconds_of_ranks`` the time of each: the others wait
+        for the rank that waits least.
+        """
+        session = self._require_session()
+        if not all_ranks:
+            return {**session.stats(), "blocked_seconds": self.blocked_seconds}
+        session.sum_metrics()
+        everyone = self._gather_number(self.blocked_seconds)
+        own = {"blocked_seconds": self.blocked_seconds, "blocked_seconds_of_ranks": everyone}
+        return {**session.stats(), **own}
+
+    def _gather_number(self, value: float) -> List[float]:
+        """Returns the values of all ranks; all ranks call it together, between two steps."""
+        means = SmallMeans(self._group, "a number of each rank", self.size)
+        own = [value * self.size if rank == self.rank else 0.0 for rank in range(self.size)]
+        values = means(own)
+        means.close()
+        return values
+
+    def _saved_state(self) -> Dict[str, Any]:
+        session = self._require_session()
+        state = torch.empty(session.saved_bytes(), dtype=torch.uint8)
+        session.save(state.data_ptr(), state.numel())
+        return {
+            "version": STATE_VERSION,
+            "spec": self.spec,
+            "rank": self.rank,
+            "size": self.size,
+            "names": list(self._layout.names),
+            "step": self._steps_taken,
+            "state": state,
+        }
+
+    def _check_state(self, state: Dict[str, Any]) -> torch.Tensor:
+        if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
+            raise WireError("thinwire: this is no state that state_dict() of this version returned")
+        own = {
+            "spec": self.spec,
+            "rank": self.rank,
+            "size": self.size,
+            "names": list(self._layout.names),
+        }
+        for name, value in own.items():
+            if state.get(name) != value:
+                shown = ("other parameters",) if name == "names" else (state.get(name), value)
+                raise ConfigError(
+                    f"thinwire: the saved state has another {name} {shown}; every rank loads the "
+                    "state that it saved, with the same strategy and number of ranks"
+                )
+        saved: torch.Tensor = state["state"].to("cpu", torch.uint8).contiguous()
+        return saved
+
+    def close(self) -> None:
+        """Ends the exchange; all ranks call it. Called at the exit of the interpreter, too."""
+        self._close(math.inf)
+
+    def _close(self, limit: float) -> None:
+        if not self._group.is_open:
+            return
+        if not self._is_between_steps:
+            return self.abort(f"rank {self.rank} gave up in the middle of a step")
+        session, self._session = self._session, None
+        try:
+            if session is not None:
+                self._end(session, limit)
+            if not self._group.is_open:  # given up at the limit
+                return
+            if session is not None:
+                session.close()
+            self._close_sessions()
+            self._group.leave(limit)
+            self._on_closed()
+        finally:
+            self._group.close()
+            self._forget()
+
+    def abort(self, reason: str) -> None:
+        """Ends the exchange because of a failure, of which all other ranks are informed."""
+        if not self._group.is_open:
+            return
+        self._session = None
+        self._group.abort(reason)
+        self._forget()
+
+    def _give_up(self, error: BaseException) -> None:
+        """Ends the exchange after attach() or average() has failed."""
+        if isinstance(error, ConfigError) and error.fields.get("remedy") == "match_options":
+            # All ranks have found that they differ. Each waits until the others know it, too.
+            session, self._session = self._session, None
+            try:
+                if session is not None:
+                    session.close()
+                self._close_sessions()
+                self._group.leave()
+            except Error:
+                pass  # `error` is the cause
+            self._forget()
+        else:
+            self.abort(f"rank {self.rank} failed with {type(error).__name__}: {error}")
+
+    def _end(self, session: _group.Session, limit: float) -> None:
+        """Ends the run of the session. A finite limit means that the program ends."""
+        raise NotImplementedError
+
+    def _close_sessions(self) -> None:
+        """Closes the further sessions of the group."""
+
+    def _forget(self) -> None:
+        _open_wires.pop(self, None)
+        self._restore()
+
+    def _on_closed(self) -> None:
+        """Called after a close() without an error."""
+
+    def _restore(self) -> None:
+        """Gives the optimizer back what was changed in it."""
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort(f"rank {self.rank} failed with {kind.__name__}: {error}")
+
+
+def _close_all() -> None:
+    for wire in list(_open_wires):
+        failure = getattr(sys, "last_value", None)  # of an exception that ended the program
+        try:
+            if failure is None:
+                wire._close(EXIT_LIMIT)
+            else:
+                wire.abort(f"rank {wire.rank} failed with {type(failure).__name__}: {failure}")
+        except Error as error:
+            _group.log.warning("%s", error)
+
+
+atexit.register(_close_all)
