@@ -68,14 +68,10 @@ code_of() {  # CMD...: output goes to $scratch/{out,err}
 # What a run by process PID has left behind; nothing is right.
 remains() {  # PID
   ip netns list | grep "^netlab-lab$1-" || true
-  diff <(echo "$links_before") <(echo "$(links)") || true
   find /etc/netns -name "netlab-lab$1-*" 2>/dev/null || true
   find "$scratch/tmp" -mindepth 1
   grep -lzx "NETLAB_RUN=lab$1.$1" /proc/[0-9]*/environ 2>/dev/null || true
 }
-# Of the links in the machine's own network, those that could be a lab's: others come and go with
-# the work of others.
-links() { ip -o link show | awk '{ print $2 }' | grep -E '^(port[0-9]|br0|veth)' || true; }
 nothing_remains() { [ -z "$(remains "$1")" ]; }
 
 # --- Each rank runs on a host of its own; stdout is rank 0's alone.
@@ -106,7 +102,6 @@ expect "the failing rank's code" "$code" 7
 expect "a command that does not exist" "$(code_of "$netlab" run -n 1 -- no-such-command)" 127
 
 # --- However netlab ends, nothing remains.
-links_before=$(links)
 interrupt() {  # SIGNAL CODE
   local pid code=0 ready="$scratch/ready-$1"
   mkdir "$ready"

@@ -12,6 +12,9 @@
 namespace thinwire::test {
 
 inline constexpr Seconds kPatience{60};  // for operations that take milliseconds on an idle machine
+// The master of a group that stays incomplete gives up after this time; ranks that exist have
+// joined by then.
+inline constexpr Seconds kEnoughToJoin{3};
 inline const std::string kToken = "a token of this test, long enough";
 
 // Rank 0 inherits the listening socket.

@@ -339,7 +339,7 @@ TEST(LaSgdThreads, AWorkerThatFailsEndsTheRunSoon) {
                                       throw Error("planned");
                                   }),
                Error);
-  EXPECT_LT((system_runtime().now() - start).count(), 20);
+  EXPECT_LT((system_runtime().now() - start).count(), 60);
 }
 
 }  // namespace

@@ -312,7 +312,7 @@ TEST(GossipFailure, EndsTheRunSoon) {
       } catch (const Error& error) {
         EXPECT_STREQ(error.what(), "planned");
       }
-      EXPECT_LT((system_runtime().now() - start).count(), 20) << backend << ", " << spec;
+      EXPECT_LT((system_runtime().now() - start).count(), 60) << backend << ", " << spec;
     }
   }
 }
