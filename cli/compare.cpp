@@ -14,9 +14,8 @@
 #include "cli/train_flags.h"
 #include "launch/launcher.h"
 #include "plan/trial_step.h"
-#include "report/compare_progress.h"
-#include "report/comparison_store.h"
-#include "report/page.h"
+#include "report/comparison_runner.h"
+#include "report/recommendation.h"
 #include "report/task_check.h"
 #include "thinwire/version.h"
 
@@ -97,6 +96,7 @@ std::vector<std::string> words_for_train(const CLI::App& command) {
   return words;
 }
 
+// The checked options of a comparison, and what they mean for its runs.
 class Compare {
  public:
   // Throws ConfigError for everything that can be wrong before the first run.
@@ -104,7 +104,8 @@ class Compare {
           Invocation& invocation)
       : io_(invocation.io),
         flags_(std::move(flags)),
-        group_(launch::choose_group(flags_.group, io_.env)) {
+        group_(launch::choose_group(flags_.group, io_.env)),
+        words_(words_for_train(command)) {
     if (group_.start == launch::Group::Start::by_others) {
       throw ConfigError(
           "compare: it starts its workers by itself, on this machine; run it once, without a "
@@ -114,44 +115,33 @@ class Compare {
     report::check_utf8(invocation.arguments);
     check_options();
     for (const std::string& strategy : strategies) check_strategy(strategy);
-    comparison_.title = title_of(flags_, group_);
-    comparison_.virtual_time = group_.transport == "sim";
-    comparison_.network_imitated = imitates_network(flags_);
-    comparison_.same_computing =
-        flags_.slow.empty() && !(comparison_.virtual_time && flags_.step_time > 0);
-    std::vector<std::string> typed = {"thinwire"};
-    for (const std::string& word : invocation.arguments) typed.push_back(quoted(word));
-    comparison_.command = fmt::format("{}", fmt::join(typed, " "));
-    for (const std::string& strategy : strategies) {
-      comparison_.runs.emplace_back().strategy = strategy;
-    }
-    words_ = words_for_train(command);
-    store_.emplace(flags_.options.out.empty()
-                       ? report::ComparisonStore::default_name(comparison_.setting)
-                       : flags_.options.out,
-                   comparison_.setting);
-    load_finished_runs();
+    describe(strategies, invocation.arguments);
   }
 
   int run() {
-    report::CompareProgress progress(io_, comparison_);
-    bool failed = false;
-    for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
-      report::ComparedRun& run = comparison_.runs[i];
-      if (!run.finished()) {
-        progress.begin(i);
-        const Outcome outcome = train(run.strategy, progress);
-        if (outcome.exit_code == launch::kInterrupted) return stop(progress);
-        take_result(run, outcome);
-        progress.end();
-      }
-      failed = failed || !run.finished();
-      if (run.finished() && flags_.json) io_.out << run.summary << std::endl;
-      write_results();
+    const std::string& out = flags_.options.out;
+    report::ComparisonStore store(
+        out.empty() ? report::ComparisonStore::default_name(comparison_.setting) : out,
+        comparison_.setting);
+    report::RunFunctions functions;
+    functions.train = [&](const report::RunRequest& run, launch::Io& io) { return train(run, io); };
+    functions.can_resume = [&](const std::string& strategy,
+                               const std::filesystem::path& directory) {
+      return can_resume(strategy, directory);
+    };
+    report::ComparisonRunner runner(std::move(comparison_), std::move(store), std::move(functions));
+    const int code = runner.run(io_, [&](const report::ComparedRun& run) {
+      if (flags_.json) io_.out << run.summary << std::endl;
+    });
+    if (code == launch::kInterrupted) {
+      launch::print_error(
+          io_,
+          fmt::format("compare: finished runs are kept in {}; the same command goes on from here",
+                      runner.directory().string()));
+    } else {
+      print_results(runner.comparison(), runner.page().string());
     }
-    progress.clear();
-    finish();
-    return failed ? launch::kRunFailed : launch::kOk;
+    return code;
   }
 
  private:
@@ -176,39 +166,25 @@ class Compare {
     }
   }
 
-  // Runs that an earlier call asked for belong to the same comparison, too.
-  void load_finished_runs() {
-    for (report::ComparedRun& finished : store_->finished_runs()) {
-      const auto asked =
-          std::ranges::find(comparison_.runs, finished.strategy, &report::ComparedRun::strategy);
-      if (asked != comparison_.runs.end()) {
-        *asked = std::move(finished);
-      } else {
-        comparison_.runs.push_back(std::move(finished));
-      }
+  void describe(const std::vector<std::string>& strategies,
+                const std::vector<std::string>& arguments) {
+    comparison_.title = title_of(flags_, group_);
+    comparison_.virtual_time = group_.transport == "sim";
+    comparison_.network_imitated = imitates_network(flags_);
+    comparison_.same_computing =
+        flags_.slow.empty() && !(comparison_.virtual_time && flags_.step_time > 0);
+    std::vector<std::string> typed = {"thinwire"};
+    for (const std::string& word : arguments) typed.push_back(quoted(word));
+    comparison_.command = fmt::format("{}", fmt::join(typed, " "));
+    for (const std::string& strategy : strategies) {
+      comparison_.runs.emplace_back().strategy = strategy;
     }
   }
 
-  // How a run ended.
-  struct Outcome {
-    int exit_code = launch::kOk;
-    std::string problem;  // if it failed
-  };
-
-  // A run that failed has no result, however far it came.
-  void take_result(report::ComparedRun& run, const Outcome& outcome) {
-    if (outcome.exit_code != launch::kOk) store_->set_aside(run.strategy);
-    if (auto finished = store_->finished_run(run.strategy)) {
-      run = std::move(*finished);
-    } else {
-      run.problem = outcome.problem;
-    }
-  }
-
-  bool resumable(const std::string& strategy) const {
+  bool can_resume(const std::string& strategy, const std::filesystem::path& directory) const {
     trainer::TrainOptions options = flags_.options;
     options.session.strategy = strategy;
-    options.out = store_->run_directory(strategy).string();
+    options.out = directory.string();
     try {
       for (int rank = 0; rank < group_.join.size; ++rank) {
         check_resume(options, parameters_, rank, group_.join.size);
@@ -219,78 +195,33 @@ class Compare {
     return true;
   }
 
-  // Runs it, from its last checkpoint if there is one that is whole.
-  Outcome train(const std::string& strategy, report::CompareProgress& progress) {
-    using Attempt = report::ComparisonStore::Attempt;
-    store_->set_aside(strategy);  // a summary that is there, but is none of a finished run
-    if (resumable(strategy)) {
-      Outcome outcome = attempt(strategy, Attempt::resumed, progress);
-      if (outcome.exit_code != launch::kBadUsage) return outcome;
-      progress.message(
-          fmt::format("{}{}: it starts again from step 0; no checkpoint of it is whole",
-                      launch::kErrorPrefix, strategy));
-    }
-    return attempt(strategy, Attempt::from_start, progress);
-  }
-
-  // Runs it in processes of its own, so that a run that crashes does not end the others.
-  Outcome attempt(const std::string& strategy, report::ComparisonStore::Attempt kind,
-                  report::CompareProgress& progress) {
-    store_->begin_run(strategy, kind);
-    const std::filesystem::path events = store_->run_directory(strategy) / "events.jsonl";
-    std::filesystem::remove(events);  // an earlier attempt may have written some
+  int train(const report::RunRequest& run, launch::Io& io) const {
     launch::LaunchOptions launch;
     launch.command = {std::filesystem::read_symlink("/proc/self/exe"),
                       "train",
                       "--quiet",
-                      "--strategy=" + strategy,
-                      "--out=" + store_->run_directory(strategy).string(),
-                      "--events=" + events.string(),
+                      "--strategy=" + run.strategy,
+                      "--out=" + run.directory.string(),
+                      "--events=" + run.events.string(),
                       fmt::format("--eval-every={}", flags_.options.eval_every)};
     launch.command.insert(launch.command.end(), words_.begin(), words_.end());
-    if (kind == report::ComparisonStore::Attempt::resumed) launch.command.emplace_back("--resume");
+    if (run.resume) launch.command.emplace_back("--resume");
     launch.workers = group_.start == launch::Group::Start::by_us ? group_.join.size : 1;
     launch.timeout = group_.join.timeout;
-    report::RunWatcher watcher(progress, events);
-    launch::Io io{io_.out, watcher.stream(), io_.env, progress.in_place()};
-    const int code = launch::launch_workers(launch, io);
-    watcher.read_events();
-    store_->add_warnings(strategy, watcher.warnings());
-    if (code == launch::kOk) return {code, "its summary.json is not that of a finished run"};
-    if (code != launch::kInterrupted) {
-      for (const std::string& line : watcher.last_lines()) progress.message(line);
-    }
-    return {code, watcher.problem(code)};
+    return launch::launch_workers(launch, io);
   }
 
-  int stop(report::CompareProgress& progress) {
-    progress.clear();
-    write_results();
-    launch::print_error(
-        io_,
-        fmt::format("compare: finished runs are kept in {}; the same command goes on from here",
-                    store_->directory().string()));
-    return launch::kInterrupted;
-  }
-
-  void write_results() const {
-    const report::Recommendation recommendation = report::recommend(comparison_);
-    store_->write("compare.csv", comparison_csv(comparison_, recommendation));
-    store_->write("report.html", report::report_page(comparison_, recommendation));
-  }
-
-  void finish() {
-    const report::Recommendation recommendation = report::recommend(comparison_);
-    const std::string report = (store_->directory() / "report.html").string();
+  void print_results(const report::Comparison& comparison, const std::string& page) const {
+    const report::Recommendation recommendation = report::recommend(comparison);
     if (flags_.json) {
-      io_.err << fmt::format("{}\nreport: {}\n", recommendation.headline, report);
+      io_.err << fmt::format("{}\nreport: {}\n", recommendation.headline, page);
       return;
     }
-    const report::CompareTable table(comparison_);
-    io_.out << launch::bold(io_, comparison_.title) << "\n\n"
+    const report::CompareTable table(comparison);
+    io_.out << launch::bold(io_, comparison.title) << "\n\n"
             << launch::bold(io_, table.heading(recommendation)) << '\n';
-    for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
-      const report::ComparedRun& run = comparison_.runs[i];
+    for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+      const report::ComparedRun& run = comparison.runs[i];
       io_.out << table.row(run, recommendation.standings[i], recommendation,
                            "failed: " + run.problem)
               << '\n';
@@ -299,16 +230,15 @@ class Compare {
     for (const std::string& sentence : recommendation.sentences)
       io_.out << "  " << sentence << '\n';
     for (const std::string& caveat : recommendation.caveats) io_.out << caveat << '\n';
-    io_.out << "report: " << report << std::endl;
+    io_.out << "report: " << page << std::endl;
   }
 
   launch::Io& io_;
   TrainFlags flags_;
   launch::Group group_;
+  std::vector<std::string> words_;  // for `train`
   std::size_t parameters_ = 0;
-  std::vector<std::string> words_;
   report::Comparison comparison_;
-  std::optional<report::ComparisonStore> store_;
 };
 
 std::vector<std::string> with_baseline(std::vector<std::string> strategies) {
