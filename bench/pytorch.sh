@@ -27,7 +27,7 @@ launch() {  # PROGRAM
     # A round of lasgd takes 13 s. The pauses save computing time while gossip sends 16 whole models.
     case $1 in
       lasgd) more=(--window 60) ;;
-      gossip) more=(--settle-pause 0.5) ;;
+      gossip) more=(--warmup-pause 0.5) ;;
     esac
   fi
   lab_run "$python" bench/peers/pytorch_step.py "$1" --reps "$reps" --steps 10000 "${more[@]}" |

@@ -11,12 +11,11 @@ There is no bf16: DDP's hook for it refuses everything but NCCL. Rank and group 
 variables (tools/netlab sets them). Needs Debian's python3-torch (tools/deps).
 """
 import argparse
-import json
-import os
 import statistics
 import sys
 import time
 
+import ranks
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
@@ -164,15 +163,9 @@ def parse(words):
 
 def main():
     options = parse(sys.argv[1:])
-    os.environ["GLOO_SOCKET_IFNAME"] = options.interface
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    result = Measurement(options).run()
-    if dist.get_rank() == 0:
-        print(json.dumps(result, separators=(",", ":")), flush=True)
-    dist.barrier()
-    if not torch.__version__.startswith("1."):  # There it may hang; in 2.x its lack may abort.
-        dist.destroy_process_group()
+    ranks.join(options.interface)
+    ranks.report(Measurement(options).run())
+    ranks.leave()
 
 
 if __name__ == "__main__":

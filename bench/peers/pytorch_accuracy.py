@@ -8,11 +8,11 @@ line: accuracy over the whole test set, seconds per step, bytes that thinwire se
 come from torchrun's variables.
 """
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
 
+import ranks
 import torch
 import torch.distributed as dist
 from ddp_step import add_hook, one_bucket
@@ -95,8 +95,7 @@ def main():
     parser.add_argument("--buckets", type=int)
     parser.add_argument("--json", action="store_true", help="always; every measurement has this flag")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    ranks.join()
     result = train(options)
     named = {
         "strategy": options.strategy,
@@ -104,10 +103,8 @@ def main():
         "workers": dist.get_world_size(),
         "torch": torch.__version__,
     }
-    if dist.get_rank() == 0:
-        print(json.dumps({**named, **result}, separators=(",", ":")), flush=True)
-    if not torch.__version__.startswith("1."):  # There it may hang; in 2.x its lack may abort.
-        dist.destroy_process_group()
+    ranks.report({**named, **result})
+    ranks.leave()
 
 
 if __name__ == "__main__":

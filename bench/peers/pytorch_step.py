@@ -19,12 +19,11 @@ time of the slowest rank counts. Rank 0 prints a JSON line:
 Rank and group come from torchrun's variables (tools/netlab sets them).
 """
 import argparse
-import json
-import os
 import statistics
 import sys
 import time
 
+import ranks
 import torch
 import torch.distributed as dist
 from ddp_step import Given, add_hook, count, one_bucket, over_ranks
@@ -191,7 +190,7 @@ def measure_window(training, name):
     barrier = None
     while barrier is None or not barrier.is_completed():
         training.step()
-        time.sleep(training.options.settle_pause)
+        time.sleep(training.options.warmup_pause)
         if barrier is None and training.wire.stats()["bytes_received"] >= wanted:
             barrier = dist.all_reduce(torch.zeros(1), async_op=True)
     for _ in range(3):
@@ -224,7 +223,7 @@ def parse(words):
     parser.add_argument("--steps", type=int, default=10000, help="of the whole run, for density=auto")
     parser.add_argument("--window", type=float, default=20, metavar="SECONDS",
                         help="of lasgd and gossip")
-    parser.add_argument("--settle-pause", type=float, default=0, metavar="SECONDS",
+    parser.add_argument("--warmup-pause", type=float, default=0, metavar="SECONDS",
                         help="between two steps before the window")
     parser.add_argument("--interface", default="eth0")
     return parser.parse_args(words)
@@ -232,9 +231,7 @@ def parse(words):
 
 def main():
     options = parse(sys.argv[1:])
-    os.environ["GLOO_SOCKET_IFNAME"] = options.interface
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    ranks.join(options.interface)
     training = Training(options)
     exchanges_models = options.program.partition(":")[0] in ("localsgd", "lasgd", "gossip")
     measure = measure_models if exchanges_models else measure_gradients
@@ -247,13 +244,10 @@ def main():
         **result,
         "torch": torch.__version__,
     }
-    if dist.get_rank() == 0:
-        print(json.dumps(result, separators=(",", ":")), flush=True)
+    ranks.report(result)
     if training.wire:
         training.wire.close()
-    dist.barrier()
-    if not torch.__version__.startswith("1."):  # There it may hang; in 2.x its lack may abort.
-        dist.destroy_process_group()
+    ranks.leave()
 
 
 if __name__ == "__main__":
