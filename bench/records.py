@@ -176,7 +176,7 @@ def add(path, run, *words):
     if "data" in record:  # without the directory, which is that of this machine
         record["data"] = record["data"].partition(":")[0]
     with open(path, "a", encoding="utf-8") as file:
-        write({"run": run, **members(words), **record}, file)
+        write({"run": run, **members(words), **record, "commit": commit()}, file)
 
 
 def curve(path):

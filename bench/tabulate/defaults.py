@@ -3,6 +3,7 @@ import re
 import statistics
 
 from .form import by, count, factor, lines, lost, markdown, mean, percent, seeds, table
+from .overview import time_to_accuracy
 
 
 def runs_of(group):
@@ -77,6 +78,11 @@ def defaults_lenet():
                 row.append(f"{percent(runs[0]['accuracy'])} ({factor(whole / sent)})")
         rows.append(row)
     return rows and markdown(["strategy", *[f"{size} workers" for size in sizes]], rows)
+
+
+@table
+def readme():
+    return time_to_accuracy({strategy: runs[0] for strategy, runs in runs_of("thin 8 workers").items()})
 
 
 @table

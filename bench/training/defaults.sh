@@ -6,6 +6,7 @@
 #   resnet20   ResNet-20 on CIFAR-10, 6 epochs, 4 workers; 3 seeds where half a point matters
 #   longer     the same for 15 epochs, dense and four strategies
 #   lenet      LeNet on MNIST, 1 epoch, 4 to 32 simulated workers
+#   thin       LeNet on MNIST, 3 epochs, 8 simulated workers at 100 Mbit/s: time to an accuracy, README's table
 #   text       an LSTM on the words of TEXT_FILE, dense and three strategies
 #   coverage   ResNet-8 on CIFAR-10: topk and gtopk at several densities, numbers of workers and batch sizes
 set -euo pipefail
@@ -38,6 +39,15 @@ if wanted lenet; then
       record "lenet $workers workers seed 1 $strategy" "${command[@]}" --seed 1 --strategy "$strategy"
     done
   done
+fi
+if wanted thin; then
+  fields() { echo rate=100mbit && curve; }
+  lenet 8 --epochs 3 --lr 0.05 --transport sim --network 100mbit,0.1ms --step-time 20ms --eval-every 94
+  for strategy in dense "${all[@]}"; do
+    rm -rf "$scratch/run"
+    record "thin 8 workers seed 1 $strategy" "${command[@]}" --seed 1 --strategy "$strategy" --out "$scratch/run"
+  done
+  fields() { :; }
 fi
 if wanted text; then
   for strategy in dense topk gtopk qsgd; do
