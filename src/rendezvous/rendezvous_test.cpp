@@ -166,7 +166,7 @@ TEST_F(Rendezvous, ARankThatIsStillWorkingIsNotLost) {
 
 TEST_F(Rendezvous, MissingRanksAreListed) {
   auto zero = options(0, 4), one = options(1, 4);
-  zero.join_timeout = kEnoughToJoin;
+  zero.join_timeout = test::kEnoughToJoin;
   auto joining = join(zero);
   const TransportError error = refused(join(one));
   expect_facts(error, 1, -1, Remedy::raise_join_timeout);
@@ -176,7 +176,7 @@ TEST_F(Rendezvous, MissingRanksAreListed) {
 
 TEST_F(Rendezvous, AMissingRankIsBlamedIfItIsTheOnlyOne) {
   auto zero = options(0, 3);
-  zero.join_timeout = kEnoughToJoin;
+  zero.join_timeout = test::kEnoughToJoin;
   auto joining = join(zero);
   expect_facts(refused(join(options(1, 3))), 1, 2, Remedy::raise_join_timeout);
   expect_facts(refused(std::move(joining)), 0, 2, Remedy::raise_join_timeout);
@@ -195,7 +195,7 @@ TEST_F(Rendezvous, ARefusalIsPackedIntoOneNumber) {
 
 TEST_F(Rendezvous, DuplicateRankIsRefused) {
   auto zero = options(0, 3);
-  zero.join_timeout = kEnoughToJoin;
+  zero.join_timeout = test::kEnoughToJoin;
   auto first = join(zero);
   auto one = join(options(1, 3)), other_one = join(options(1, 3));
   const std::string words = refusal(std::move(one)) + refusal(std::move(other_one));
@@ -205,7 +205,7 @@ TEST_F(Rendezvous, DuplicateRankIsRefused) {
 
 TEST_F(Rendezvous, WrongWorldSizeIsRefused) {
   auto zero = options(0, 2);
-  zero.join_timeout = kEnoughToJoin;
+  zero.join_timeout = test::kEnoughToJoin;
   auto first = join(zero);
   const TransportError error = refused(join(options(1, 3)));
   expect_facts(error, 1, 1, Remedy::match_options);

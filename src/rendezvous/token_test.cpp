@@ -42,7 +42,7 @@ TEST_F(Rendezvous, AWrongTokenIsRefusedOnBothSidesAndDoesNotAffectOthers) {
 TEST_F(Rendezvous, TheMasterNamesTheRankThatDoesNotKnowTheToken) {
   auto zero = options(0, 3), stranger = options(2, 3);
   zero.token = kToken;
-  zero.join_timeout = kEnoughToJoin;
+  zero.join_timeout = test::kEnoughToJoin;
   auto first = join(zero);
   refusal(join(stranger));
   const TransportError error = refused(std::move(first));

@@ -93,7 +93,7 @@ class SparseStrategy : public GradientStrategy {
   // Must be called for a pick that was sent for good: its coordinate loses its momentum (factor
   // masking). `applied` says whether it is part of the update.
   void sent(std::uint32_t index, bool applied = true) noexcept {
-    if (masked_ && !velocity_.empty()) velocity_[index] = 0;
+    if (masks_now_ && !velocity_.empty()) velocity_[index] = 0;
     if (applied) ++delivered_;
   }
   void count_selected(std::span<const std::uint32_t> indices) { tally_.count(indices); }
@@ -128,9 +128,10 @@ class SparseStrategy : public GradientStrategy {
 
   DensityControl density_;
   message::ValueCoding value_coding_;
-  bool corrected_;    // momentum is applied before the selection
-  bool masked_;       // coordinates lose their momentum when they are sent
-  bool small_dense_;  // small tensors are always sent
+  bool corrected_;                                       // momentum is applied before the selection
+  enum class Masking { never, early, always } masking_;  // coordinates lose momentum when sent
+  bool masks_now_ = false;                               // in this step
+  bool small_dense_;                                     // small tensors are always sent
   Selection selection_ = Selection::bucket;
   kernel::TopK top_k_;
   Sparse picks_;

@@ -259,8 +259,23 @@ TEST(SparseStrategies, AreAskedWhetherACoordinateLosesItsMomentum) {
     EXPECT_EQ(test::run_strategy(run)[0].grads[2][7], 1) << run.spec;
     run.spec += ",momentum=unmasked";
     EXPECT_EQ(test::run_strategy(run)[0].grads[2][7], 1.75f) << run.spec;
-    run.spec = exchange;  // an automatic density
-    EXPECT_EQ(test::run_strategy(run)[0].grads[2][7], 1.75f) << run.spec;
+  }
+}
+
+// With an automatic density, coordinates lose their momentum in the first 5 % of the run only.
+TEST(SparseStrategies, KeepMomentumAfterTheBeginningOfARun) {
+  test::StrategyRun run;
+  run.workers = 2;
+  run.numel = 100;
+  run.steps = 104;
+  run.options.steps = 2000;
+  run.options.sgd.momentum = 0.5f;
+  run.gradient = [](int, std::uint64_t, std::size_t element) { return element == 7 ? 1.0f : 0.0f; };
+  for (const std::string exchange : {"topk", "gtopk", "ps"}) {
+    run.spec = exchange;
+    const auto grads = test::run_strategy(run)[0].grads;
+    EXPECT_EQ(grads[99][7], 1) << run.spec;
+    EXPECT_EQ(grads[103][7], 1.875f) << run.spec;
   }
 }
 
