@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -44,6 +46,38 @@ def case_scaled_gradients_leave_the_same_residuals(rank: int, size: int) -> None
         assert_replicas_identical(model)
         results.append(flat(model))
     assert torch.equal(results[0], results[1])  # powers of two change no bit
+
+
+class DisabledScaler:
+    """A GradScaler with enabled=False, which torch 1.13 has only for CUDA: it skips no step."""
+
+    def is_enabled(self) -> bool:
+        return False
+
+    def get_scale(self) -> float:
+        return 1.0
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.step()
+
+
+def case_a_disabled_gradscaler_is_none(rank: int, size: int) -> None:
+    scalers = [DisabledScaler(), torch.cuda.amp.GradScaler(enabled=False)]
+    for scaler, is_ddp in itertools.product(scalers, (True, False)):
+        model = DDP(make_model()) if is_ddp else make_model()
+        optimizer = sgd(model)
+        options = {"optimizer": optimizer, "steps": 4, "scaler": scaler}
+        with tw.attach(model, "topk:density=0.1", **options) as wire:
+            for step in range(4):
+                optimizer.zero_grad()
+                is_bad = step == 2 and rank == 0
+                (loss_of(model, rank, step) * (float("inf") if is_bad else 1.0)).backward()
+                if not is_ddp:
+                    tw.reduce_gradients(model)
+                scaler.step(optimizer)
+            assert wire.stats()["skipped_steps"] == 1
+        assert torch.isfinite(flat(model)).all(), "the skipped step was applied"
+        assert_replicas_identical(model)
 
 
 def case_gradscaler_of_torch(rank: int, size: int) -> None:

@@ -98,6 +98,12 @@ def _number_of_buckets(numel: int, wanted: Optional[int]) -> int:
     return wanted or max(1, round(4 * numel / BUCKET_BYTES))
 
 
+def _is_enabled(scaler: Optional[Any]) -> bool:
+    """Returns whether a GradScaler scales and may skip steps; a disabled one does neither."""
+    is_enabled = getattr(scaler, "is_enabled", None)
+    return scaler is not None and (is_enabled is None or bool(is_enabled()))
+
+
 class GradientExchange(Wire):
     """The exchange of one model's gradients; made by attach()."""
 
@@ -128,7 +134,8 @@ class GradientExchange(Wire):
         self._moved = MovedSettings(optimizer, spec, size, layout.parameters)
         super().__init__(layout, spec, **join)
         self._model = weakref.ref(model)
-        self._scaler = scaler
+        self._scaler: Any = scaler
+        self._is_scaled = False  # the gradients of this step contain the factor of the scaler
         self._hook_state: Optional[_ddp.HookState] = None
         self._means: Optional[SmallMeans] = None
         self._options = {
@@ -192,7 +199,8 @@ class GradientExchange(Wire):
             )
         self._require_session()
         self._moved.check()
-        scale = float(self._scaler.get_scale()) if self._scaler is not None else 1.0
+        self._is_scaled = _is_enabled(self._scaler)
+        scale = float(self._scaler.get_scale()) if self._is_scaled else 1.0
         self._is_between_steps = False
         self._steps.start(scale)
 
@@ -236,8 +244,8 @@ class GradientExchange(Wire):
         else:
             for _, buffer, _ in self._held:
                 # A GradScaler must see that the step was not finite, also on ranks where it was.
-                buffer.fill_(0.0 if self._scaler is None else float("inf"))
-            if self._scaler is None:
+                buffer.fill_(float("inf") if self._is_scaled else 0.0)
+            if not self._is_scaled:
                 _ddp.after_backward(self._drop_gradients)
         self._steps.hand_over()
         for future, buffer, _ in self._held:
@@ -271,11 +279,11 @@ class GradientExchange(Wire):
                 if parameter.grad is None and self._steps.was_used(index) and self.size > 1:
                     parameter.grad = torch.zeros_like(parameter)
                 self._steps.deliver(index, parameter.grad)
-        elif self._scaler is None:
-            self._drop_gradients()
-        else:
+        elif self._is_scaled:
             for parameter in parameters:
                 parameter.grad = torch.full_like(parameter, float("inf"))
+        else:
+            self._drop_gradients()
         self._steps.hand_over()
         self._reset_step()
         return is_applied
