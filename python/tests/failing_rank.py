@@ -30,7 +30,7 @@ class Numbers(torch.utils.data.IterableDataset):
 
 def endless(rank: int) -> None:
     """Trains until something ends it."""
-    model = DDP(make_model())
+    model = DDP(make_model(), find_unused_parameters=MODE == "raise-unused")
     optimizer = sgd(model)
     network = "1gbit,0.1ms" if MODE == "network" else None
     wire = tw.attach(
@@ -45,7 +45,7 @@ def endless(rank: int) -> None:
         optimizer.step()
         if step == 20:
             print("training")
-        if MODE == "raise" and rank == 1 and step == 30:
+        if MODE.startswith("raise") and rank == 1 and step == 30:
             raise ValueError("a mistake of the program")
         if MODE == "exit" and step == 30:
             return  # without close()

@@ -52,11 +52,13 @@ def test_an_interrupt_ends_all(mode: str) -> None:
         assert "KeyboardInterrupt" in ranks.output(0), ranks.all_output()
 
 
-def test_an_exception_on_one_rank_reaches_the_others() -> None:
-    with Ranks("failing_rank.py", "raise") as ranks:
+@pytest.mark.parametrize("mode", ["raise", "raise-unused"])
+def test_an_exception_on_one_rank_reaches_the_others(mode: str) -> None:
+    with Ranks("failing_rank.py", mode) as ranks:
         codes = ranks.wait(LONG)
         assert codes == [1, 1], ranks.all_output()
         assert "ValueError: a mistake of the program" in ranks.output(0), ranks.all_output()
+        assert "LostError" in ranks.output(0), ranks.all_output()
 
 
 def test_a_program_may_end_without_close() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
 
 import thinwire.torch as tw
 from cases.common import (
@@ -137,18 +138,26 @@ def case_warmup_by_epoch_is_used(rank: int, size: int) -> None:
 
 
 def case_a_failed_check_leaves_the_exchange_alive(rank: int, size: int) -> None:
-    model = make_model()
-    optimizer = sgd(model)
-    with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS):
-        train(model, optimizer, rank, steps=2, after=lambda: tw.reduce_gradients(model))
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=5)
-        loss_of(model, rank, 2).backward()
-        for name in ("OneCycleLR", "cycle_momentum=False"):
-            assert_raises(tw.ConfigError, name, lambda: tw.reduce_gradients(model))
-        del schedule
-        optimizer.param_groups[0]["momentum"] = 0
-        train(model, optimizer, rank, first=2, steps=2, after=lambda: tw.reduce_gradients(model))
-    assert_replicas_identical(model)
+    for options in (None, {}, {"bucket_cap_mb": 0.01}, {"static_graph": True}):
+        model = make_model() if options is None else DDP(make_model(), **options)
+        exchange = (lambda: tw.reduce_gradients(model)) if options is None else (lambda: None)
+        optimizer = sgd(model)
+
+        def step(number: int) -> None:
+            loss_of(model, rank, number).backward()
+            exchange()
+
+        with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS):
+            train(model, optimizer, rank, steps=2, after=exchange)
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=5)
+            for name in ("OneCycleLR", "cycle_momentum=False"):
+                assert_raises(tw.ConfigError, name, lambda: step(2))
+            if options is not None:  # local gradients must not be applied
+                assert all(p.grad is None for p in model.parameters())
+            del schedule
+            optimizer.param_groups[0]["momentum"] = 0
+            train(model, optimizer, rank, first=2, steps=2, after=exchange)
+        assert_replicas_identical(model)
 
 
 def case_a_refused_second_exchange_leaves_the_first_alone(rank: int, size: int) -> None:

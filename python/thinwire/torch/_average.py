@@ -14,6 +14,7 @@ from thinwire._group import Session, log
 from thinwire.torch import _sgd, _specs
 from thinwire.torch._buffers import Buffer, Layout
 from thinwire.torch._join import world_size
+from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
 from thinwire.torch._wire import TIMEOUT, Wire
 
 
@@ -54,11 +55,13 @@ def average(
     samples_per_step: the examples that this rank uses in a step.
     The other arguments are those of attach().
     """
+    model = without_compile(model)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise ConfigError(
             "thinwire: average() exchanges models, and DistributedDataParallel gradients; pass the "
             "model that it wraps (model.module), and do not use DistributedDataParallel"
         )
+    refuse_wrapped(model, "average()")
     if hasattr(optimizer, "wire"):
         raise UsageError("thinwire: average() was called twice for this optimizer")
     run = {"steps": steps, "samples": samples, "seed": seed, "warmup_steps": warmup_steps}
@@ -92,6 +95,7 @@ class ModelAverage(Wire):
         size = world_size(join["process_group"])
         self._mode = _specs.check_strategy(spec, size, "models", "thinwire.torch.attach()")
         layout = Layout(model)
+        self._frozen = Frozen(model, (), "average()")
         _refuse_wide(layout, size)
         super().__init__(layout, spec, **join)
         # The torch optimizer applies momentum and weight decay; the strategy only has to know them.
@@ -161,7 +165,7 @@ class ModelAverage(Wire):
             self._gather_parameters()
             self._session.begin(self._parameters.address, self._parameters.numel, step)
             self._scatter_parameters()
-        self._steps_taken = step
+        self._steps_taken = self._first_step = step
         self._is_finished = False
 
     def _gather_parameters(self) -> None:
@@ -176,6 +180,7 @@ class ModelAverage(Wire):
         session = self._require_session()
         if self._is_finished:
             raise UsageError("thinwire: step() after finish()")
+        self._frozen.check()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -311,6 +316,9 @@ class ModelAverage(Wire):
             if self._mode == "periodic":
                 return
         self._finish(session, limit)
+
+    def _why_no_step(self) -> str:
+        return "step() of the optimizer that was given to average() was not called"
 
     def _restore(self) -> None:
         restore, self._restore_step = self._restore_step, lambda: None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -14,6 +14,7 @@ from thinwire._group import Session
 from thinwire.torch import _ddp, _specs
 from thinwire.torch._buffers import Layout
 from thinwire.torch._join import world_size
+from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
 from thinwire.torch._sgd import MovedSettings
 from thinwire.torch._steps import GradientSteps
 from thinwire.torch._wire import TIMEOUT, SmallMeans, Wire
@@ -88,7 +89,7 @@ def reduce_gradients(model: torch.nn.Module) -> bool:
     gradient on all ranks it gets none. Returns False if a gradient of some rank was not finite;
     then there are no gradients (None), or infinite ones for a GradScaler, which skips the step.
     """
-    exchange = _attached.get(model)
+    exchange = _attached.get(without_compile(model))
     if exchange is None:
         raise UsageError("thinwire: attach() was not called for this model")
     return exchange.reduce_gradients()
@@ -96,6 +97,14 @@ def reduce_gradients(model: torch.nn.Module) -> bool:
 
 def _number_of_buckets(numel: int, wanted: Optional[int]) -> int:
     return wanted or max(1, round(4 * numel / BUCKET_BYTES))
+
+
+class HeldBucket(NamedTuple):
+    """A bucket of DistributedDataParallel until the exchange of its step is complete."""
+
+    future: "torch.futures.Future[torch.Tensor]"
+    buffer: torch.Tensor
+    parts: List[Tuple[int, torch.Tensor]]  # the index of a parameter, and its gradient
 
 
 def _is_enabled(scaler: Optional[Any]) -> bool:
@@ -118,11 +127,12 @@ class GradientExchange(Wire):
         scaler: Optional[Any],
         **join: Any,
     ) -> None:
+        model = without_compile(model)
+        refuse_wrapped(model, "attach()")
         attached = _attached.get(model)
         if attached is not None and attached._session is not None:
             raise UsageError("thinwire: the model is attached already; close() the first exchange")
         ignored: Any = ()
-        self._is_ddp = isinstance(model, DistributedDataParallel)
         trained = model
         if isinstance(model, DistributedDataParallel):
             join["process_group"] = join["process_group"] or model.process_group
@@ -131,13 +141,17 @@ class GradientExchange(Wire):
         _specs.check_strategy(spec, size, "gradients", "thinwire.torch.average()")
         _specs.check_steps_per_epoch(spec, run["steps_per_epoch"])
         layout = Layout(trained, ignored)
+        self._frozen = Frozen(trained, ignored, "attach()")
         self._moved = MovedSettings(optimizer, spec, size, layout.parameters)
+        # Before the join, so that all ranks fail in the same way if the model has another hook.
+        is_ddp = isinstance(model, DistributedDataParallel)
+        self._hook_state = _ddp.register_hook(model) if is_ddp else None
         super().__init__(layout, spec, **join)
-        self._model = weakref.ref(model)
         self._scaler: Any = scaler
         self._is_scaled = False  # the gradients of this step contain the factor of the scaler
-        self._hook_state: Optional[_ddp.HookState] = None
         self._means: Optional[SmallMeans] = None
+        self._held: List[HeldBucket] = []  # buckets of DistributedDataParallel in this step
+        self._failure: Optional[Exception] = None  # of this step
         self._options = {
             **run,
             "buckets": 1 if size == 1 else _number_of_buckets(layout.numel, buckets),
@@ -145,8 +159,10 @@ class GradientExchange(Wire):
             "nesterov": self._moved.nesterov,
         }
         try:
-            is_static = self._is_ddp and bool(getattr(model, "static_graph", False))
-            finds_unused = not self._is_ddp or is_static or bool(model.find_unused_parameters)
+            is_static = is_ddp and bool(getattr(model, "static_graph", False))
+            finds_unused = not is_ddp or is_static or bool(model.find_unused_parameters)
+            # It asks all ranks at the end of a step which parameters they have used.
+            self._ddp_waits = is_ddp and finds_unused and not is_static
             self._steps = GradientSteps(
                 layout, self._moved, size=size, finds_unused=finds_unused, is_static=is_static
             )
@@ -154,14 +170,13 @@ class GradientExchange(Wire):
             self._begin(None, 0)
             if finds_unused and size > 1:
                 self._means = SmallMeans(self._group, "used", len(layout.parameters))
-            self._reset_step()
-            if isinstance(model, DistributedDataParallel):
-                self._hook_state = _ddp.register_hook(model, self)
+            self._moved.move()
         except BaseException as error:
             self._give_up(error)
             raise
-        self._moved.move()
         _attached[model] = self
+        if self._hook_state is not None:
+            self._hook_state.exchange = self
 
     def _begin(self, state: Optional[torch.Tensor], step: int) -> None:
         self._session = self._open_session(**self._options)
@@ -172,7 +187,7 @@ class GradientExchange(Wire):
             self._session.begin(nothing.data_ptr(), 1, step)
         else:
             self._begin_with_parameters(self._session, step)
-        self._steps_taken = step
+        self._steps_taken = self._first_step = step
         self._steps.set_buckets([bucket["begin"] for bucket in self._session.info()["buckets"]])
 
     def _begin_with_parameters(self, session: Session, step: int) -> None:
@@ -188,10 +203,6 @@ class GradientExchange(Wire):
 
     # --- A step.
 
-    def _reset_step(self) -> None:
-        self._is_between_steps = True
-        self._held: List[Tuple[Any, torch.Tensor, List[Tuple[int, torch.Tensor]]]] = []
-
     def _start_step(self) -> None:
         if not self._is_between_steps:
             raise UsageError(
@@ -199,6 +210,7 @@ class GradientExchange(Wire):
             )
         self._require_session()
         self._moved.check()
+        self._frozen.check()
         self._is_scaled = _is_enabled(self._scaler)
         scale = float(self._scaler.get_scale()) if self._is_scaled else 1.0
         self._is_between_steps = False
@@ -213,44 +225,66 @@ class GradientExchange(Wire):
         return is_applied
 
     def on_bucket(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
-        """Called by DistributedDataParallel for each of its buckets, in the same order on all ranks.
+        """Called by DistributedDataParallel for each of its buckets, in the same order everywhere.
 
-        The last call waits for the exchange: backward has nothing left to compute then, and an
-        error is raised where the program called backward().
+        The last call waits for the exchange: backward has nothing left to compute then. An error
+        is raised where the program called backward(), but only after DistributedDataParallel has
+        completed its step: otherwise it would refuse the next one.
         """
+        buffer = bucket.buffer()
+        on_device = [] if buffer.device.type == "cpu" else [buffer.device]
+        future: "torch.futures.Future[torch.Tensor]" = torch.futures.Future(devices=on_device)
+        if bucket.index() == 0:
+            self._failure, self._held = None, []
+        self._held.append(HeldBucket(future, buffer, []))
+        try:
+            if self._failure is None:
+                self._exchange_bucket(bucket, self._held[-1])
+        except Exception as error:
+            if self._ddp_waits and not (isinstance(error, ConfigError) and self._is_between_steps):
+                raise  # another rank may have failed, for which DistributedDataParallel would wait
+            self._failure = error
+        if bucket.is_last():
+            if self._failure is not None:
+                self._raise_after_backward(self._failure)
+            held, self._held = self._held, []
+            for each in held:
+                each.future.set_result(each.buffer)
+        return future
+
+    def _exchange_bucket(self, bucket: Any, held: HeldBucket) -> None:
         if bucket.index() == 0:
             self._start_step()
-        buffer = bucket.buffer()
-        parts = []
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             index = self._layout.index_of(parameter)
             gradient = self._layout.like_parameter(index, gradient)
-            parts.append((index, gradient))
+            held.parts.append((index, gradient))
             self._steps.take(index, gradient)
         self._steps.submit_ready(self._require_session())
-        on_device = [] if buffer.device.type == "cpu" else [buffer.device]
-        future: "torch.futures.Future[torch.Tensor]" = torch.futures.Future(devices=on_device)
-        self._held.append((future, buffer, parts))
         if bucket.is_last():
-            self._complete_futures()
-        return future
+            self._deliver_buckets()
 
-    def _complete_futures(self) -> None:
-        is_applied = self._finish_exchange()
-        if is_applied:
-            for _, _, parts in self._held:
-                for index, gradient in parts:
+    def _deliver_buckets(self) -> None:
+        if self._finish_exchange():
+            for held in self._held:
+                for index, gradient in held.parts:
                     self._steps.deliver(index, gradient)
         else:
-            for _, buffer, _ in self._held:
+            for held in self._held:
                 # A GradScaler must see that the step was not finite, also on ranks where it was.
-                buffer.fill_(float("inf") if self._is_scaled else 0.0)
+                held.buffer.fill_(float("inf") if self._is_scaled else 0.0)
             if not self._is_scaled:
                 _ddp.after_backward(self._drop_gradients)
         self._steps.hand_over()
-        for future, buffer, _ in self._held:
-            future.set_result(buffer)
-        self._reset_step()
+        self._is_between_steps = True
+
+    def _raise_after_backward(self, error: Exception) -> None:
+        def fail() -> None:
+            self._drop_gradients()  # they were not exchanged
+            raise error
+
+        if not _ddp.after_backward(fail):
+            raise error
 
     def _drop_gradients(self) -> None:
         """Leaves nothing that optimizer.step() could apply: no gradient, momentum or decay."""
@@ -259,7 +293,7 @@ class GradientExchange(Wire):
 
     def reduce_gradients(self) -> bool:
         """Exchanges the gradients of the model; see thinwire.torch.reduce_gradients()."""
-        if self._is_ddp:
+        if self._hook_state is not None:
             raise UsageError(
                 "thinwire: DistributedDataParallel exchanges the gradients of this model in backward"
             )
@@ -285,7 +319,7 @@ class GradientExchange(Wire):
         else:
             self._drop_gradients()
         self._steps.hand_over()
-        self._reset_step()
+        self._is_between_steps = True
         return is_applied
 
     # --- Checkpoints.
@@ -311,10 +345,18 @@ class GradientExchange(Wire):
         except BaseException as error:
             self._give_up(error)
             raise
-        self._reset_step()
+        self._is_between_steps = True
 
     def _end(self, session: Session, limit: float) -> None:
         session.end(0, 0, limit)
+
+    def _why_no_step(self) -> str:
+        if self._hook_state is not None:
+            return "no backward() went through the DistributedDataParallel model"
+        return (
+            "reduce_gradients() was not called; pass the DistributedDataParallel model, not its "
+            ".module, if there is one"
+        )
 
     def _close_sessions(self) -> None:
         if self._means is not None:

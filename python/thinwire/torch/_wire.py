@@ -73,6 +73,7 @@ class Wire:
         self._session: Optional[_group.Session] = None
         self._is_between_steps = True
         self._steps_taken = 0
+        self._first_step = 0  # the number of the first step since the last begin of a session
         self.blocked_seconds = 0.0  # the time for which the program waited for the exchange
         self._group = _join.join_group(process_group, timeout, join_timeout, network)
         self.rank, self.size = self._group.rank, self._group.size
@@ -174,6 +175,12 @@ class Wire:
             return
         if not self._is_between_steps:
             return self.abort(f"rank {self.rank} gave up in the middle of a step")
+        if self._steps_taken == self._first_step:
+            _group.log.warning(
+                "thinwire: the exchange of '%s' is closed without a single step; %s",
+                self.spec,
+                self._why_no_step(),
+            )
         session, self._session = self._session, None
         try:
             if session is not None:
@@ -215,6 +222,10 @@ class Wire:
 
     def _end(self, session: _group.Session, limit: float) -> None:
         """Ends the run of the session. A finite limit means that the program ends."""
+        raise NotImplementedError
+
+    def _why_no_step(self) -> str:
+        """Returns the likely mistakes of a program that never exchanged anything."""
         raise NotImplementedError
 
     def _close_sessions(self) -> None:
