@@ -92,6 +92,74 @@ def without_process_group(rank: int) -> None:
     print("weight", model[0].weight.double().sum().item().hex())
 
 
+def ends_in_a_block(rank: int) -> None:
+    """Rank 1 calls sys.exit() in a with block, with the number that is the second argument."""
+    model = DDP(make_model())
+    optimizer = sgd(model)
+    code = int(SPEC)
+    with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS, timeout=TIMEOUT):
+        for step in range(20):
+            optimizer.zero_grad()
+            loss_of(model, rank, step).backward()
+            optimizer.step()
+            if step == 10 and rank == 1:
+                sys.exit(code)
+            if step == 10 and code == 0:
+                time.sleep(1)
+                break
+
+
+def late(rank: int) -> None:
+    """Rank 1 never calls close()."""
+    model = make_model()
+    wire = tw.attach(model, "dense", timeout=3)
+    loss_of(model, rank, 0).backward()
+    tw.reduce_gradients(model)
+    if rank == 1:
+        print("late")
+        time.sleep(1000)
+    wire.close()
+
+
+def interrupted_stats(rank: int) -> None:
+    """Rank 0 is interrupted while it waits for the others in stats()."""
+    model = make_model()
+    wire = tw.attach(model, "dense", timeout=TIMEOUT)
+    loss_of(model, rank, 0).backward()
+    tw.reduce_gradients(model)
+    print("training")
+    if rank == 0:
+        try:
+            wire.stats(all_ranks=True)
+        except KeyboardInterrupt:
+            assert not wire._group.is_open
+            print("interrupted")
+            raise
+    time.sleep(2)
+    wire.stats(all_ranks=True)
+
+
+def spawned_rank(rank: int, port: str) -> None:
+    os.environ.update({"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": port})
+    dist.init_process_group("gloo")
+    model = DDP(make_model())
+    tw.attach(model, "topk", steps=STEPS, timeout=TIMEOUT)
+    for step in range(STEPS):
+        if rank == 1 and step == 10:
+            raise ValueError("a mistake of the program")
+        try:
+            loss_of(model, rank, step).backward()
+        except tw.LostError as error:
+            print(f"rank {rank} lost: {error}", flush=True)
+            time.sleep(1)
+            raise
+
+
+def spawn() -> None:
+    """Starts ranks as torch.multiprocessing does."""
+    torch.multiprocessing.spawn(spawned_rank, args=(os.environ["MASTER_PORT"],), nprocs=2)
+
+
 def absent(rank: int) -> None:
     """Rank 1 never calls attach()."""
     if rank == 0:
@@ -130,6 +198,8 @@ def leaks(rank: int) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    if MODE == "spawn":
+        return spawn()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     if MODE != "variables":
         dist.init_process_group("gloo")
@@ -141,10 +211,14 @@ def main() -> None:
         "variables": without_process_group,
         "leaks": leaks,
         "absent": absent,
+        "block": ends_in_a_block,
+        "late": late,
+        "stats": interrupted_stats,
     }
     modes.get(MODE, endless)(rank)
     if dist.is_initialized():
         end_process_group()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 
 import pytest
 from launch_ranks import Ranks
@@ -90,6 +91,39 @@ def test_a_rank_that_ends_early_ends_the_others_before_their_deadline() -> None:
     with Ranks("failing_rank.py", "early") as ranks:
         assert ranks.wait(SHORT) == [1, 3], ranks.all_output()
         assert "its program ended without close()" in ranks.output(0), ranks.all_output()
+
+
+def test_sys_exit_in_a_block_is_an_end_or_a_failure() -> None:
+    with Ranks("failing_rank.py", "block", "0") as ranks:
+        assert ranks.wait(LONG) == [0, 0], ranks.all_output()
+    with Ranks("failing_rank.py", "block", "5") as ranks:
+        assert ranks.wait(LONG) == [1, 5], ranks.all_output()
+        assert "rank 1 ended with exit code 5" in ranks.output(0), ranks.all_output()
+
+
+def test_a_process_of_torch_multiprocessing_tells_its_exception() -> None:
+    with Ranks("failing_rank.py", "spawn", size=1) as ranks:
+        assert ranks.wait(LONG) == [1], ranks.all_output()
+        assert re.search(r"rank 0 lost: .*ValueError: a mistake of the program", ranks.output(0))
+
+
+def test_close_has_a_deadline() -> None:
+    with Ranks("failing_rank.py", "late") as ranks:
+        ranks.wait_for_text(1, "late", LONG)
+        assert ranks.processes[0].wait(SHORT) == 1, ranks.all_output()
+        assert "DeadlineError" in ranks.output(0), ranks.all_output()
+        assert "waited 3 s in close() for the other ranks" in ranks.output(0), ranks.all_output()
+
+
+def test_an_interrupt_in_stats_ends_all() -> None:
+    with Ranks("failing_rank.py", "stats") as ranks:
+        for rank in range(2):
+            ranks.wait_for_text(rank, "training", LONG)
+        time.sleep(1)
+        ranks.signal(0, signal.SIGINT)
+        codes = ranks.wait(SHORT)
+        assert codes[0] != 0 and "interrupted" in ranks.output(0), ranks.all_output()
+        assert codes[1] == 1 and "KeyboardInterrupt" in ranks.output(1), ranks.all_output()
 
 
 def test_works_without_a_process_group() -> None:

@@ -12,7 +12,7 @@ import torch
 from thinwire._errors import ConfigError, UsageError
 from thinwire._group import Session, log
 from thinwire.torch import _sgd, _specs
-from thinwire.torch._buffers import Buffer, Layout
+from thinwire.torch._buffers import Buffer, HostMemory, Layout
 from thinwire.torch._join import world_size
 from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
 from thinwire.torch._wire import TIMEOUT, Wire
@@ -97,7 +97,6 @@ class ModelAverage(Wire):
         layout = Layout(model)
         self._frozen = Frozen(model, (), "average()")
         _refuse_wide(layout, size)
-        super().__init__(layout, spec, **join)
         # The torch optimizer applies momentum and weight decay; the strategy only has to know them.
         _sgd.give_back(optimizer)
         self._options = {**run, **_sgd.settings_of(optimizer)}
@@ -105,18 +104,19 @@ class ModelAverage(Wire):
         self._samples_per_step = samples_per_step
         self._is_finished = False
         self._restore_step: Callable[[], None] = lambda: None
+        super().__init__(layout, spec, **join)
         try:
             self._samples_of_all = self._count_samples_of_all()
             if size == 1:  # one rank alone exchanges whether its gradients are finite
-                self._alone = torch.zeros(1)
+                self._alone = HostMemory(torch.zeros(1))
             else:
                 self._parameters, self._gradients = layout.buffer(), layout.buffer()
                 self._move_parameters(self._parameters)
             self._begin(None, 0)
+            self._take_step(optimizer)
         except BaseException as error:
             self._give_up(error)
             raise
-        self._take_step(optimizer)
 
     def _take_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Replaces optimizer.step() until _restore()."""
@@ -160,10 +160,10 @@ class ModelAverage(Wire):
         if state is not None:
             self._session.load(state.data_ptr(), state.numel())
         if self.size == 1:
-            self._session.begin(self._alone.data_ptr(), 1, step)
+            self._session.begin(self._alone, step)
         else:
             self._gather_parameters()
-            self._session.begin(self._parameters.address, self._parameters.numel, step)
+            self._session.begin(self._parameters, step)
             self._scatter_parameters()
         self._steps_taken = self._first_step = step
         self._is_finished = False
@@ -216,7 +216,7 @@ class ModelAverage(Wire):
         with torch.no_grad():
             gradients.gather([p.grad for p in self._layout.parameters])
         began = time.monotonic()
-        session.submit(0, parameters.address, gradients.address, parameters.numel)
+        session.submit(0, parameters, gradients)
         is_skipped = session.wait()
         self.blocked_seconds += time.monotonic() - began
         if not is_skipped:
@@ -224,7 +224,7 @@ class ModelAverage(Wire):
             self._step_at(session.stats()["step_scale"])
             self._gather_parameters()
         began = time.monotonic()
-        session.finish_step(parameters.address, parameters.numel, self._samples_per_step, rate)
+        session.finish_step(parameters, self._samples_per_step, rate)
         self.blocked_seconds += time.monotonic() - began
         self._scatter_parameters()
 
@@ -243,10 +243,10 @@ class ModelAverage(Wire):
         gradients = [p.grad for p in self._layout.parameters if p.grad is not None]
         is_finite = all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
         values = torch.tensor([0.0 if is_finite else float("nan")])
-        session.submit(0, self._alone.data_ptr(), values.data_ptr(), 1)
+        session.submit(0, self._alone, HostMemory(values))
         if not session.wait():
             self._own_step()
-        session.finish_step(self._alone.data_ptr(), 1, self._samples_per_step, rate)
+        session.finish_step(self._alone, self._samples_per_step, rate)
 
     @property
     def done(self) -> bool:
@@ -267,14 +267,14 @@ class ModelAverage(Wire):
         """Makes the models of all ranks equal, after the last step; all ranks call it."""
         session = self._require_session()
         if not self._is_finished:
-            self._finish(session, math.inf)
+            self._finish(session, math.inf, "")
 
-    def _finish(self, session: Session, limit: float) -> None:
+    def _finish(self, session: Session, limit: float, reason: str) -> None:
         self._is_finished = True
         if self.size == 1:
-            return session.end(self._alone.data_ptr(), 1)
+            return session.end(self._alone)
         self._gather_parameters()
-        session.end(self._parameters.address, self._parameters.numel, limit)
+        session.end(self._parameters, limit, reason)
         self._scatter_parameters()
 
     def state_dict(self) -> Dict[str, Any]:
@@ -285,7 +285,7 @@ class ModelAverage(Wire):
         session = self._require_session()
         if self.size > 1:
             self._gather_parameters()
-            session.quiesce(self._parameters.address, self._parameters.numel)
+            session.quiesce(self._parameters)
             self._scatter_parameters()
         return self._saved_state()
 
@@ -303,7 +303,7 @@ class ModelAverage(Wire):
             self._give_up(error)
             raise
 
-    def _end(self, session: Session, limit: float) -> None:
+    def _end(self, session: Session, limit: float, reason: str) -> None:
         if self._is_finished:
             return
         if math.isfinite(limit):
@@ -315,7 +315,7 @@ class ModelAverage(Wire):
             # A periodic strategy would take this for the average of a step of another rank.
             if self._mode == "periodic":
                 return
-        self._finish(session, limit)
+        self._finish(session, limit, reason)
 
     def _why_no_step(self) -> str:
         return "step() of the optimizer that was given to average() was not called"

@@ -13,6 +13,15 @@ import torch
 from thinwire._errors import ConfigError
 
 
+class HostMemory:
+    """The memory of a contiguous tensor on the CPU, for an operation of a session."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.address = tensor.data_ptr()
+        self.numel = tensor.numel()
+
+
 class Layout:
     """The parameters that are trained, last one first: backward computes gradients in that order.
 

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from thinwire._errors import ConfigError, UsageError
 from thinwire._group import Session
 from thinwire.torch import _ddp, _specs
-from thinwire.torch._buffers import Layout
+from thinwire.torch._buffers import HostMemory, Layout
 from thinwire.torch._join import world_size
 from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
 from thinwire.torch._sgd import MovedSettings
@@ -183,8 +183,7 @@ class GradientExchange(Wire):
         if state is not None:
             self._session.load(state.data_ptr(), state.numel())
         if self.size == 1:
-            nothing = torch.zeros(1)
-            self._session.begin(nothing.data_ptr(), 1, step)
+            self._session.begin(HostMemory(torch.zeros(1)), step)
         else:
             self._begin_with_parameters(self._session, step)
         self._steps_taken = self._first_step = step
@@ -196,7 +195,7 @@ class GradientExchange(Wire):
         tensors = [p.detach() for p in self._layout.parameters]
         own.gather(list(tensors))
         common.flat.copy_(own.flat)
-        session.begin(common.address, common.numel, step)
+        session.begin(common, step)
         for tensor, before, after in zip(tensors, own.views, common.views):
             if not torch.equal(before, after):
                 tensor.copy_(after)
@@ -347,8 +346,8 @@ class GradientExchange(Wire):
             raise
         self._is_between_steps = True
 
-    def _end(self, session: Session, limit: float) -> None:
-        session.end(0, 0, limit)
+    def _end(self, session: Session, limit: float, reason: str) -> None:
+        session.end(None, limit, reason)
 
     def _why_no_step(self) -> str:
         if self._hook_state is not None:

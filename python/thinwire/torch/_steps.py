@@ -8,7 +8,7 @@ import torch
 
 from thinwire._errors import ConfigError
 from thinwire._group import Session
-from thinwire.torch._buffers import Layout
+from thinwire.torch._buffers import HostMemory, Layout
 from thinwire.torch._device import CopyQueue
 from thinwire.torch._sgd import MovedSettings
 from thinwire.torch._wire import SmallMeans
@@ -118,12 +118,13 @@ class GradientSteps:
 
     def submit_ready(self, session: Session, all_of_them: bool = False) -> None:
         """Starts the exchange of buckets that are in host memory, in the order of take()."""
-        assert self._gradients is not None or not self._ready
+        gradients = self._gradients
+        assert gradients is not None or not self._ready
         while self._ready and (all_of_them or all(event.query() for event in self._ready[0][1])):
             bucket, events = self._ready.pop(0)
             for event in events:
                 event.synchronize()
-            session.submit(bucket, 0, self._gradients.address, self._gradients.numel)  # type: ignore[union-attr]
+            session.submit(bucket, None, gradients)  # type: ignore[arg-type]
 
     def finish(self, session: Session, means: Optional[SmallMeans]) -> bool:
         """Completes the exchange. Returns whether its results are to be delivered."""
@@ -140,7 +141,7 @@ class GradientSteps:
             )
         self.submit_ready(session, all_of_them=True)
         skipped = session.wait()
-        session.finish_step(0, 0, 0, 0.0)
+        session.finish_step(None, 0, 0.0)
         if self._asks and not self._defers:
             self._ask(means)
         return not skipped
@@ -148,9 +149,9 @@ class GradientSteps:
     def _finish_alone(self, session: Session) -> bool:
         is_finite = all(bool(check) for check in self._checks)
         self._is_finite.fill_(0.0 if is_finite else float("nan"))
-        session.submit(0, 0, self._is_finite.data_ptr(), 1)
+        session.submit(0, None, HostMemory(self._is_finite))
         skipped = session.wait()
-        session.finish_step(0, 0, 0, 0.0)
+        session.finish_step(None, 0, 0.0)
         return not skipped
 
     def _ask(self, means: Optional[SmallMeans]) -> None:
