@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Callable, Dict
 
-from cases import averaging, ddp, models, optimizers, precision, states, strategies, unused, updates
+from cases import averaging, ddp, joining, models, optimizers, precision
+from cases import states, strategies, unused, updates
 
-_MODULES = (strategies, averaging, ddp, models, unused, updates, precision, optimizers, states)
+_FIRST = (strategies, averaging, ddp, joining, models)
+_MODULES = (*_FIRST, unused, updates, precision, optimizers, states)
 ALL: Dict[str, Callable[[int, int], None]] = {
     name[len("case_") :]: case
     for module in _MODULES
