@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import types
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -174,3 +177,61 @@ def case_a_refused_second_exchange_leaves_the_first_alone(rank: int, size: int) 
         train(model, optimizer, rank, after=lambda: tw.reduce_gradients(model))
     assert optimizer.param_groups[0]["momentum"] == 0.9
     assert_replicas_identical(model)
+
+
+class WrappedOptimizer(torch.optim.Optimizer):
+    """As AcceleratedOptimizer and LightningOptimizer: the optimizer is in an attribute."""
+
+    scaler = None
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+
+    def step(self, closure: Any = None) -> Any:
+        return self.optimizer.step(closure)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+
+def case_wrapped_optimizers(rank: int, size: int) -> None:
+    model = make_model()
+    optimizer = sgd(model)
+    outer = WrappedOptimizer(optimizer)
+    with tw.attach(model, "topk", optimizer=outer, steps=STEPS) as wire:
+        assert wire._moved.momentum == 0.9 and optimizer.param_groups[0]["momentum"] == 0
+        train(model, outer, rank, after=lambda: tw.reduce_gradients(model))
+    assert optimizer.param_groups[0]["momentum"] == 0.9
+    assert tw.average(model, outer, "localsgd", steps=STEPS) is outer
+    for twice in (outer, optimizer):
+        assert_raises(tw.UsageError, "twice", lambda: tw.average(model, twice, "localsgd"))
+    train(model, outer, rank)
+    assert outer.wire.stats()["steps"] == STEPS
+    outer.wire.finish()
+    outer.wire.close()
+    assert not hasattr(outer, "wire") and not hasattr(optimizer, "wire")
+    assert_replicas_identical(model)
+    outer.scaler = types.SimpleNamespace(is_enabled=lambda: True)
+    assert_raises(tw.ConfigError, "GradScaler", lambda: tw.average(model, outer, "localsgd"))
+
+
+def case_a_step_with_a_closure_is_refused(rank: int, size: int) -> None:
+    model = make_model()
+    optimizer = torch.optim.LBFGS(model.parameters())
+    assert_raises(tw.ConfigError, "LBFGS", lambda: tw.average(model, optimizer, "localsgd"))
+
+
+def case_wrong_numbers_are_named(rank: int, size: int) -> None:
+    model = make_model()
+    nan, inf = float("nan"), float("inf")
+    wrong = [("steps", nan), ("steps", -1), ("steps", "many"), ("steps", 1.5), ("seed", inf)]
+    wrong += [("warmup_steps", inf), ("timeout", inf), ("join_timeout", 0), ("timeout", None)]
+    for name, value in [*wrong, ("steps_per_epoch", nan), ("buckets", -1)]:
+        call = lambda: tw.attach(model, "topk", **{name: value})  # noqa: E731
+        assert_raises(tw.ConfigError, f"thinwire: {name} ", call)
+    for name, value in [*wrong, ("samples", inf), ("samples_per_step", 0.5)]:
+        call = lambda: tw.average(model, sgd(model), "localsgd", **{name: value})  # noqa: E731
+        assert_raises(tw.ConfigError, f"thinwire: {name} ", call)
+    # Lightning says so of a run whose length is unknown.
+    with tw.attach(model, "topk", steps=inf, steps_per_epoch=10):
+        pass

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-import types
-from typing import Any, Callable, Dict, Optional, cast
+from typing import Any, Dict, Optional, cast
 
 import torch
 
@@ -15,7 +14,13 @@ from thinwire.torch import _sgd, _specs
 from thinwire.torch._buffers import Buffer, HostMemory, Layout
 from thinwire.torch._join import world_size
 from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
-from thinwire.torch._wire import TIMEOUT, Wire
+from thinwire.torch._optimizers import (
+    ReplacedStep,
+    refuse_steps_that_cannot_be_averaged,
+    unwrapped,
+)
+from thinwire.torch._options import JOIN_TIMEOUT, TIMEOUT, JoinOptions, number, run_options
+from thinwire.torch._wire import Wire
 
 
 class AveragedOptimizer(torch.optim.Optimizer):
@@ -39,7 +44,7 @@ def average(
     warmup_steps: int = 0,
     process_group: Optional[Any] = None,
     timeout: float = TIMEOUT,
-    join_timeout: float = 60.0,
+    join_timeout: float = JOIN_TIMEOUT,
     network: Optional[str] = None,
 ) -> AveragedOptimizer:
     """Lets a strategy average the models of all ranks; all ranks call it together.
@@ -62,19 +67,17 @@ def average(
             "model that it wraps (model.module), and do not use DistributedDataParallel"
         )
     refuse_wrapped(model, "average()")
-    if hasattr(optimizer, "wire"):
+    if hasattr(unwrapped(optimizer), "wire"):
         raise UsageError("thinwire: average() was called twice for this optimizer")
-    run = {"steps": steps, "samples": samples, "seed": seed, "warmup_steps": warmup_steps}
+    refuse_steps_that_cannot_be_averaged(optimizer, unwrapped(optimizer))
+    run = run_options(steps=steps, samples=samples, seed=seed, warmup_steps=warmup_steps)
     ModelAverage(
         model,
         optimizer,
         spec,
         run=run,
-        samples_per_step=samples_per_step,
-        process_group=process_group,
-        timeout=timeout,
-        join_timeout=join_timeout,
-        network=network,
+        samples_per_step=number("samples_per_step", samples_per_step),
+        join=JoinOptions(process_group, timeout, join_timeout, network),
     )
     return cast(AveragedOptimizer, optimizer)
 
@@ -90,21 +93,24 @@ class ModelAverage(Wire):
         *,
         run: Dict[str, Any],
         samples_per_step: int,
-        **join: Any,
+        join: JoinOptions,
     ) -> None:
-        size = world_size(join["process_group"])
+        size = world_size(join.process_group)
         self._mode = _specs.check_strategy(spec, size, "models", "thinwire.torch.attach()")
         layout = Layout(model)
         self._frozen = Frozen(model, (), "average()")
         _refuse_wide(layout, size)
+        self._wrapper = optimizer  # of another library, or the optimizer itself
+        self._optimizer = unwrapped(optimizer)
+        optimizer = self._optimizer
         # The torch optimizer applies momentum and weight decay; the strategy only has to know them.
         _sgd.give_back(optimizer)
         self._options = {**run, **_sgd.settings_of(optimizer)}
         self._samples = run["samples"]
         self._samples_per_step = samples_per_step
         self._is_finished = False
-        self._restore_step: Callable[[], None] = lambda: None
-        super().__init__(layout, spec, **join)
+        self._replaced: Optional[ReplacedStep] = None
+        super().__init__(layout, spec, join)
         try:
             self._samples_of_all = self._count_samples_of_all()
             if size == 1:  # one rank alone exchanges whether its gradients are finite
@@ -113,33 +119,14 @@ class ModelAverage(Wire):
                 self._parameters, self._gradients = layout.buffer(), layout.buffer()
                 self._move_parameters(self._parameters)
             self._begin(None, 0)
-            self._take_step(optimizer)
+            self._replaced = ReplacedStep(
+                optimizer, self.step, is_active=lambda: self._session is not None
+            )
+            for each in (optimizer, self._wrapper):
+                each.wire = self  # type: ignore[attr-defined]
         except BaseException as error:
             self._give_up(error)
             raise
-
-    def _take_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Replaces optimizer.step() until _restore()."""
-        before = vars(optimizer).get("step")  # for example that of a learning-rate schedule
-        self._optimizer = optimizer
-        self._own_step = optimizer.step
-
-        def averaged_step(optimizer: torch.optim.Optimizer, closure: Any = None) -> Any:
-            # A schedule that was made meanwhile keeps this function after close().
-            return self._own_step(closure) if self._session is None else self.step(closure)
-
-        own = types.MethodType(averaged_step, optimizer)
-
-        def restore() -> None:
-            if vars(optimizer).get("step") is own:
-                del optimizer.step
-                if before is not None:
-                    optimizer.step = before  # type: ignore[method-assign]
-            del optimizer.wire  # type: ignore[attr-defined]
-
-        optimizer.step = own  # type: ignore[method-assign]
-        optimizer.wire = self  # type: ignore[attr-defined]
-        self._restore_step = restore
 
     def _count_samples_of_all(self) -> float:
         """Returns the examples of a step of all ranks; if their steps differ, nobody asks for it."""
@@ -198,14 +185,14 @@ class ModelAverage(Wire):
     def _step_at(self, scale: float) -> None:
         """Lets the optimizer apply the gradients, at ``scale`` times its learning rate."""
         if scale == 1:
-            self._own_step()
+            self._replaced.own()  # type: ignore[union-attr]
             return
         groups = self._optimizer.param_groups
         rates = [group["lr"] for group in groups]
         try:
             for group, rate in zip(groups, rates):
                 group["lr"] = rate * scale
-            self._own_step()
+            self._replaced.own()  # type: ignore[union-attr]
         finally:
             for group, rate in zip(groups, rates):
                 group["lr"] = rate
@@ -245,7 +232,7 @@ class ModelAverage(Wire):
         values = torch.tensor([0.0 if is_finite else float("nan")])
         session.submit(0, self._alone, HostMemory(values))
         if not session.wait():
-            self._own_step()
+            self._replaced.own()  # type: ignore[union-attr]
         session.finish_step(self._alone, self._samples_per_step, rate)
 
     @property
@@ -321,8 +308,11 @@ class ModelAverage(Wire):
         return "step() of the optimizer that was given to average() was not called"
 
     def _restore(self) -> None:
-        restore, self._restore_step = self._restore_step, lambda: None
-        restore()
+        replaced, self._replaced = self._replaced, None
+        if replaced is not None:
+            replaced.restore()
+            for each in {id(o): o for o in (self._optimizer, self._wrapper)}.values():
+                del each.wire  # type: ignore[attr-defined]
 
 
 def _refuse_wide(layout: Layout, size: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import weakref
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -15,9 +16,11 @@ from thinwire.torch import _ddp, _specs
 from thinwire.torch._buffers import HostMemory, Layout
 from thinwire.torch._join import world_size
 from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
+from thinwire.torch._optimizers import is_enabled, unwrapped
+from thinwire.torch._options import JOIN_TIMEOUT, TIMEOUT, JoinOptions, number, run_options
 from thinwire.torch._sgd import MovedSettings
 from thinwire.torch._steps import GradientSteps
-from thinwire.torch._wire import TIMEOUT, SmallMeans, Wire
+from thinwire.torch._wire import SmallMeans, Wire
 
 # Backward overlaps with the exchange if a model has several buckets; each costs some round trips.
 BUCKET_BYTES = 25 << 20
@@ -40,7 +43,7 @@ def attach(
     warmup_steps: int = 0,
     process_group: Optional[Any] = None,
     timeout: float = TIMEOUT,
-    join_timeout: float = 60.0,
+    join_timeout: float = JOIN_TIMEOUT,
     network: Optional[str] = None,
 ) -> "GradientExchange":
     """Lets a strategy exchange the gradients of a model; all ranks call it together.
@@ -62,23 +65,17 @@ def attach(
     join_timeout: how long, in seconds, attach() waits for the other ranks.
     network: imitates a network between ranks of one machine, for example "100mbit,1ms".
     """
-    run = {
-        "steps": steps,
-        "steps_per_epoch": steps_per_epoch,
-        "seed": seed,
-        "warmup_steps": warmup_steps,
-    }
+    run = run_options(
+        steps=steps, steps_per_epoch=steps_per_epoch, seed=seed, warmup_steps=warmup_steps
+    )
     return GradientExchange(
         model,
         spec,
-        optimizer=optimizer,
+        optimizer=unwrapped(optimizer),
         run=run,
         buckets=buckets,
         scaler=scaler,
-        process_group=process_group,
-        timeout=timeout,
-        join_timeout=join_timeout,
-        network=network,
+        join=JoinOptions(process_group, timeout, join_timeout, network),
     )
 
 
@@ -96,7 +93,7 @@ def reduce_gradients(model: torch.nn.Module) -> bool:
 
 
 def _number_of_buckets(numel: int, wanted: Optional[int]) -> int:
-    return wanted or max(1, round(4 * numel / BUCKET_BYTES))
+    return number("buckets", wanted or 0) or max(1, round(4 * numel / BUCKET_BYTES))
 
 
 class HeldBucket(NamedTuple):
@@ -105,12 +102,6 @@ class HeldBucket(NamedTuple):
     future: "torch.futures.Future[torch.Tensor]"
     buffer: torch.Tensor
     parts: List[Tuple[int, torch.Tensor]]  # the index of a parameter, and its gradient
-
-
-def _is_enabled(scaler: Optional[Any]) -> bool:
-    """Returns whether a GradScaler scales and may skip steps; a disabled one does neither."""
-    is_enabled = getattr(scaler, "is_enabled", None)
-    return scaler is not None and (is_enabled is None or bool(is_enabled()))
 
 
 class GradientExchange(Wire):
@@ -125,7 +116,7 @@ class GradientExchange(Wire):
         run: Dict[str, Any],
         buckets: Optional[int],
         scaler: Optional[Any],
-        **join: Any,
+        join: JoinOptions,
     ) -> None:
         model = without_compile(model)
         refuse_wrapped(model, "attach()")
@@ -135,18 +126,20 @@ class GradientExchange(Wire):
         ignored: Any = ()
         trained = model
         if isinstance(model, DistributedDataParallel):
-            join["process_group"] = join["process_group"] or model.process_group
+            if join.process_group is None:
+                join = dataclasses.replace(join, process_group=model.process_group)
             trained, ignored = model.module, getattr(model, "parameters_to_ignore", ())
-        size = world_size(join["process_group"])
+        size = world_size(join.process_group)
         _specs.check_strategy(spec, size, "gradients", "thinwire.torch.average()")
         _specs.check_steps_per_epoch(spec, run["steps_per_epoch"])
         layout = Layout(trained, ignored)
+        wanted = _number_of_buckets(layout.numel, buckets)
         self._frozen = Frozen(trained, ignored, "attach()")
         self._moved = MovedSettings(optimizer, spec, size, layout.parameters)
         # Before the join, so that all ranks fail in the same way if the model has another hook.
         is_ddp = isinstance(model, DistributedDataParallel)
         self._hook_state = _ddp.register_hook(model) if is_ddp else None
-        super().__init__(layout, spec, **join)
+        super().__init__(layout, spec, join)
         self._scaler: Any = scaler
         self._is_scaled = False  # the gradients of this step contain the factor of the scaler
         self._means: Optional[SmallMeans] = None
@@ -154,7 +147,7 @@ class GradientExchange(Wire):
         self._failure: Optional[Exception] = None  # of this step
         self._options = {
             **run,
-            "buckets": 1 if size == 1 else _number_of_buckets(layout.numel, buckets),
+            "buckets": 1 if size == 1 else wanted,
             "momentum": self._moved.momentum,
             "nesterov": self._moved.nesterov,
         }
@@ -210,7 +203,7 @@ class GradientExchange(Wire):
         self._require_session()
         self._moved.check()
         self._frozen.check()
-        self._is_scaled = _is_enabled(self._scaler)
+        self._is_scaled = is_enabled(self._scaler)
         scale = float(self._scaler.get_scale()) if self._is_scaled else 1.0
         self._is_between_steps = False
         self._steps.start(scale)
@@ -325,22 +318,17 @@ class GradientExchange(Wire):
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns the state of this rank: residuals, velocities. Every rank saves its own."""
-        state = self._saved_state()
-        undelivered = self._steps.undelivered
-        state["undelivered"] = None if undelivered is None else undelivered.flat.clone()
-        return state
+        return {**self._saved_state(), **self._steps.state()}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Continues from a state that state_dict() returned on this rank; all ranks together."""
         session = self._require_session()
         try:
             saved = self._check_state(state)
+            self._steps.load(state)
             session.close()
             self._copy_wide_parameters()
             self._begin(saved, state["step"])
-            undelivered = self._steps.undelivered
-            if undelivered is not None and state["undelivered"] is not None:
-                undelivered.flat.copy_(state["undelivered"])
         except BaseException as error:
             self._give_up(error)
             raise

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from thinwire import _group
 from thinwire._errors import ConfigError, Error, JoinError
 from thinwire.torch import _addresses
+from thinwire.torch._options import JoinOptions
 
 _joined_by_variables = 0  # groups of this process so far that used MASTER_PORT
 
@@ -29,17 +30,15 @@ def world_size(process_group: Optional[Any]) -> int:
     return int(_through_variables(os.environ)["size"])
 
 
-def join_group(
-    process_group: Optional[Any], timeout: float, join_timeout: float, network: Optional[str]
-) -> _group.Group:
+def join_group(join: JoinOptions) -> _group.Group:
     """Called by all ranks together. Raises JoinError if not all ranks join in time."""
     global _joined_by_variables
-    deadline = time.monotonic() + join_timeout
-    options: Dict[str, Any] = {"timeout": timeout}
-    if network:
-        options["network"] = network
+    deadline = time.monotonic() + join.join_timeout
+    options: Dict[str, Any] = {"timeout": join.timeout}
+    if join.network:
+        options["network"] = join.network
     if dist.is_available() and dist.is_initialized():
-        store = _StoreExchange(process_group, deadline, join_timeout)
+        store = _StoreExchange(join.process_group, deadline, join.join_timeout)
         options.update(_through_process_group(store))
     else:
         options.update(_through_variables(os.environ))

@@ -191,6 +191,26 @@ class GradientSteps:
         # A value that is too large for 16 bits became infinite; what is left of it is no number.
         undelivered.nan_to_num_(0.0, 0.0, 0.0)
 
+    def state(self) -> Dict[str, Any]:
+        """Returns the part of a saved state that is not in the session."""
+        undelivered = None if self.undelivered is None else self.undelivered.flat.clone()
+        return {"undelivered": undelivered, "known": list(self._is_known)}
+
+    def load(self, state: Dict[str, Any]) -> None:
+        """Takes over what state() returned. Raises ConfigError if this exchange cannot keep it."""
+        undelivered = state["undelivered"]
+        if self.undelivered is None and undelivered is not None:
+            raise ConfigError(
+                "thinwire: the saved state has gradients that were not delivered yet, but this "
+                "exchange keeps none; use the same options of DistributedDataParallel "
+                "(find_unused_parameters, static_graph) and the same types of parameters"
+            )
+        if self.undelivered is not None:
+            self.undelivered.flat.zero_()
+            if undelivered is not None:
+                self.undelivered.flat.copy_(undelivered)
+        self._is_known = list(state["known"])
+
     def hand_over(self) -> None:
         """Lets the program's computation follow the copies of deliver()."""
         for queue in self._queues.values():

@@ -16,13 +16,11 @@ from thinwire import _group
 from thinwire._errors import ConfigError, DeadlineError, Error, UsageError, WireError
 from thinwire.torch import _join
 from thinwire.torch._buffers import HostMemory, Layout
+from thinwire.torch._options import JoinOptions
 
 _Self = TypeVar("_Self", bound="Wire")
 
-STATE_VERSION = 1
-# The time in seconds for which ranks wait for a silent one by default. It is longer than what one
-# rank usually does while the others wait, such as the evaluation of a model by rank 0 alone.
-TIMEOUT = 300.0
+STATE_VERSION = 2
 # How long, in seconds, a program that ends without close() waits for the other ranks. Then ranks
 # that still need this one get an error.
 EXIT_LIMIT = 10.0
@@ -59,16 +57,7 @@ class SmallMeans:
 class Wire:
     """A model that is synchronized by a strategy. A context manager; see close()."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        spec: str,
-        *,
-        process_group: Optional[Any],
-        timeout: float,
-        join_timeout: float,
-        network: Optional[str],
-    ) -> None:
+    def __init__(self, layout: Layout, spec: str, join: JoinOptions) -> None:
         self.spec = spec
         self._layout = layout
         self._process = os.getpid()
@@ -76,9 +65,9 @@ class Wire:
         self._is_between_steps = True
         self._steps_taken = 0
         self._first_step = 0  # the number of the first step since the last begin of a session
-        self._timeout = timeout
+        self._timeout = join.timeout
         self.blocked_seconds = 0.0  # the time for which the program waited for the exchange
-        self._group = _join.join_group(process_group, timeout, join_timeout, network)
+        self._group = _join.join_group(join)
         self.rank, self.size = self._group.rank, self._group.size
         _open_wires[self] = None
         _close_all_at_exit()
