@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from typing import Tuple
 
 import torch
 import torch.distributed as dist
@@ -170,15 +171,17 @@ def absent(rank: int) -> None:
         time.sleep(1000)
 
 
+def usage() -> Tuple[int, int, int]:
+    """Returns the memory of this process in KiB, and its numbers of descriptors and threads."""
+    with open("/proc/self/status") as status:
+        memory = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    return memory, len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
 def leaks(rank: int) -> None:
-    """Prints how much memory the process has grown by, in KiB, after many steps."""
-
-    def resident() -> int:
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
-
+    """Prints by how much the process has grown in the second half of a run."""
     steps = int(sys.argv[3])
-    model, optimizer, wire = make_model(), None, None
+    model = make_model()
     if SPEC in ("localsgd", "lasgd", "gossip"):
         optimizer = tw.average(model, sgd(model), SPEC, steps=steps)
         wire = optimizer.wire
@@ -186,13 +189,16 @@ def leaks(rank: int) -> None:
         model = DDP(model)
         optimizer = sgd(model)
         wire = tw.attach(model, SPEC, optimizer=optimizer, steps=steps)
+    usages = []
     for step in range(steps):
-        if step == steps // 10:
-            before = resident()
+        if step in (steps // 10, steps // 2):
+            usages.append(usage())
         optimizer.zero_grad()
         loss_of(model, rank, step % 50).backward()
         optimizer.step()
-    print("grown", resident() - before)
+    usages.append(usage())
+    grown = [[b - a for a, b in zip(*pair)] for pair in zip(usages, usages[1:])]
+    print("grown", *grown[0], *grown[1])
     wire.close()
 
 

@@ -1,4 +1,4 @@
-"""Strategies that exchange models: every rank applies its own gradients, and models are averaged."""
+"""Strategies that average the models of ranks, each of which applies its own gradients."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ class ModelAverage(Wire):
             raise
 
     def _count_samples_of_all(self) -> float:
-        """Returns the examples of a step of all ranks; if their steps differ, nobody asks for it."""
+        """Returns the examples of a step of all ranks. Asynchronous ones do not use it."""
         if self._samples == 0 or self.size == 1 or self._mode == "asynchronous":
             return float(self._samples_per_step)
         return float(round(sum(self._gather_number(float(self._samples_per_step)))))
 
     def _move_parameters(self, buffer: Buffer) -> None:
-        """Makes parameters parts of the buffer where that is possible, so that nothing is copied."""
+        """Makes parameters parts of the buffer where possible, so that steps copy nothing."""
         for index, parameter in enumerate(self._layout.parameters):
             data = parameter.data
             if buffer.can_hold(parameter) and _owns_its_memory(data):
@@ -248,7 +248,9 @@ class ModelAverage(Wire):
             return bool(self._steps_taken * self._samples_of_all >= self._samples)
         if self._options["steps"] > 0:
             return bool(self._steps_taken >= self._options["steps"])
-        raise UsageError("thinwire: done: the length of the run is unknown; pass samples= or steps=")
+        raise UsageError(
+            "thinwire: done: the length of the run is unknown; pass samples= or steps="
+        )
 
     def finish(self) -> None:
         """Makes the models of all ranks equal, after the last step; all ranks call it."""
@@ -320,7 +322,8 @@ def _refuse_wide(layout: Layout, size: int) -> None:
         if parameter.dtype == torch.float64 and size > 1:
             raise ConfigError(
                 f"thinwire: parameter {name} is float64, but models are exchanged as float32; "
-                "convert the model with model.float(), or use attach(), which leaves parameters alone"
+                "convert the model with model.float(), or use attach(), which leaves parameters "
+                "alone"
             )
 
 

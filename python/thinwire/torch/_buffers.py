@@ -92,7 +92,7 @@ class Layout:
 
 
 class Buffer:
-    """One float32 value per trained parameter element; ``views[i]`` has the shape of parameter i."""
+    """One float32 value per trained element; ``views[i]`` has the shape of parameter i."""
 
     def __init__(self, layout: Layout) -> None:
         pinned = any(parameter.device.type == "cuda" for parameter in layout.parameters)

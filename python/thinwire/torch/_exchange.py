@@ -57,7 +57,7 @@ def attach(
     steps_per_epoch: needed by a key with one value per epoch, such as warmup=0.25+0.1.
     buckets: how many parts of the gradient are exchanged on their own, so that the exchange runs
         during the backward pass. Default: one per 25 MiB.
-    scaler: the GradScaler of the program, if it has one: gradients are exchanged without its factor.
+    scaler: the GradScaler of the program, if any: gradients are exchanged without its factor.
     seed: of all random choices of the strategy; the same on all ranks.
     warmup_steps: the first steps, in which the learning rate rises.
     process_group: the ranks that exchange; default: that of the model, or all.
@@ -287,7 +287,8 @@ class GradientExchange(Wire):
         """Exchanges the gradients of the model; see thinwire.torch.reduce_gradients()."""
         if self._hook_state is not None:
             raise UsageError(
-                "thinwire: DistributedDataParallel exchanges the gradients of this model in backward"
+                "thinwire: DistributedDataParallel exchanges the gradients of this model in "
+                "backward"
             )
         parameters = self._layout.parameters
         for name, parameter in zip(self._layout.names, parameters):

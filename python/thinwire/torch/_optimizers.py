@@ -100,7 +100,7 @@ def _unscale(optimizer: torch.optim.Optimizer, grad_scaler: Optional[Any] = None
         if state["stage"].name == "READY":
             grad_scaler.unscale_(optimizer)
         return
-    scale = getattr(optimizer, "grad_scale", None)
+    scale: Any = getattr(optimizer, "grad_scale", None)
     for group in optimizer.param_groups if scale is not None else []:
         for parameter in group["params"]:
             if parameter.grad is not None:

@@ -23,7 +23,13 @@ class GradientSteps:
     """
 
     def __init__(
-        self, layout: Layout, moved: MovedSettings, *, size: int, finds_unused: bool, is_static: bool
+        self,
+        layout: Layout,
+        moved: MovedSettings,
+        *,
+        size: int,
+        finds_unused: bool,
+        is_static: bool,
     ) -> None:
         self._layout = layout
         self._is_alone = size == 1  # then gradients stay as they are
@@ -82,8 +88,9 @@ class GradientSteps:
                 self._checks.append(torch.isfinite(gradient).all())
             return
         if self._asks:
-            known = is_used is not None or gradient is None
-            self._own_use[index] = bool(is_used) if known else gradient.any()  # type: ignore[union-attr]
+            if is_used is None and gradient is not None:
+                is_used = gradient.any()  # evaluated later: a GPU may still compute it
+            self._own_use[index] = False if is_used is None else is_used
         if self._defers:
             self._deferred.append((index, gradient))
         else:
@@ -137,7 +144,8 @@ class GradientSteps:
         if any(self._missing):
             raise ConfigError(
                 "thinwire: DistributedDataParallel did not exchange the gradients of "
-                f"{', '.join(self._missing_names())}; layers with sparse gradients need sparse=False"
+                f"{', '.join(self._missing_names())}; layers with sparse gradients need "
+                "sparse=False"
             )
         self.submit_ready(session, all_of_them=True)
         skipped = session.wait()
@@ -169,7 +177,7 @@ class GradientSteps:
         return self._used[index]
 
     def deliver(self, index: int, gradient: Optional[torch.Tensor]) -> None:
-        """Copies an exchanged gradient to torch. None, or a parameter that no rank used: not now."""
+        """Copies an exchanged gradient to torch, if there is one and some rank used it."""
         if self._gradients is None:
             return
         view = self._gradients.views[index]

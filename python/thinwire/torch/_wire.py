@@ -1,4 +1,4 @@
-"""What attach() and average() have in common: the group, the session, and how they end."""
+"""The common part of attach() and average(): the group, the session, and how they end."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Wire:
     def _require_session(self) -> _group.Session:
         if self._process != os.getpid():
             raise UsageError(
-                "thinwire: used in a process that was forked after attach() or average(), such as a "
-                "worker of a DataLoader"
+                "thinwire: used in a process that was forked after attach() or average(), such as "
+                "a worker of a DataLoader"
             )
         if self._session is None:
             raise UsageError("thinwire: the exchange is closed")
