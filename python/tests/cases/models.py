@@ -58,6 +58,11 @@ def case_compiled_models_are_exchanged(rank: int, size: int) -> None:
             assert_replicas_identical(model)
             results.append(flat(model))
         assert torch.equal(results[0], results[1])
+    model = DDP(_compiled(make_model()))  # in the other order
+    optimizer = sgd(model)
+    with tw.attach(model, "topk:density=0.1", optimizer=optimizer, steps=STEPS):
+        train(model, optimizer, rank)
+    assert torch.equal(results[0], flat(model))
     model = _compiled(make_model(seed=1 + rank))
     optimizer = sgd(model)
     with tw.attach(model, "topk:density=0.1", optimizer=optimizer, steps=STEPS):

@@ -281,7 +281,7 @@ class ModelAverage(Wire):
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Continues from a state that state_dict() returned on this rank; all ranks together.
 
-        Load the parameters of this rank before.
+        Load the parameters of this rank before, but after average(), which copies those of rank 0.
         """
         session = self._require_session()
         try:
