@@ -187,6 +187,10 @@ class WrappedOptimizer(torch.optim.Optimizer):
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
 
+    @property
+    def param_groups(self) -> Any:
+        return self.optimizer.param_groups
+
     def step(self, closure: Any = None) -> Any:
         return self.optimizer.step(closure)
 
