@@ -8,14 +8,13 @@ import weakref
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 from thinwire._errors import ConfigError, UsageError
 from thinwire._group import Session
 from thinwire.torch import _ddp, _specs
 from thinwire.torch._buffers import HostMemory, Layout
 from thinwire.torch._join import world_size
-from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
+from thinwire.torch._models import Frozen, TrainedModel, without_compile
 from thinwire.torch._optimizers import is_enabled, unwrapped
 from thinwire.torch._options import JOIN_TIMEOUT, TIMEOUT, JoinOptions, number, run_options
 from thinwire.torch._sgd import MovedSettings
@@ -118,58 +117,57 @@ class GradientExchange(Wire):
         scaler: Optional[Any],
         join: JoinOptions,
     ) -> None:
-        model = without_compile(model)
-        refuse_wrapped(model, "attach()")
-        attached = _attached.get(model)
+        trained = TrainedModel(model)
+        attached = _attached.get(trained.model)
         if attached is not None and attached._session is not None:
             raise UsageError("thinwire: the model is attached already; close() the first exchange")
-        ignored: Any = ()
-        trained = model
-        if isinstance(model, DistributedDataParallel):
-            if join.process_group is None:
-                join = dataclasses.replace(join, process_group=model.process_group)
-            trained, ignored = model.module, getattr(model, "parameters_to_ignore", ())
+        if join.process_group is None:
+            join = dataclasses.replace(join, process_group=trained.process_group)
         size = world_size(join.process_group)
         _specs.check_strategy(spec, size, "gradients", "thinwire.torch.average()")
         _specs.check_steps_per_epoch(spec, run["steps_per_epoch"])
-        layout = Layout(trained, ignored)
-        wanted = _number_of_buckets(layout.numel, buckets)
-        self._frozen = Frozen(trained, ignored, "attach()")
+        layout = Layout(trained.module, trained.ignored)
+        self._frozen = Frozen(trained.module, trained.ignored, "attach()")
         self._moved = MovedSettings(optimizer, spec, size, layout.parameters)
-        # Before the join, so that all ranks fail in the same way if the model has another hook.
-        is_ddp = isinstance(model, DistributedDataParallel)
-        self._hook_state = _ddp.register_hook(model) if is_ddp else None
-        super().__init__(layout, spec, join)
+        self._ddp_waits = trained.ddp_waits
         self._scaler: Any = scaler
         self._is_scaled = False  # the gradients of this step contain the factor of the scaler
         self._means: Optional[SmallMeans] = None
         self._held: List[HeldBucket] = []  # buckets of DistributedDataParallel in this step
         self._failure: Optional[Exception] = None  # of this step
+        wanted = _number_of_buckets(layout.numel, buckets)
         self._options = {
             **run,
             "buckets": 1 if size == 1 else wanted,
             "momentum": self._moved.momentum,
             "nesterov": self._moved.nesterov,
         }
+        # Before the join, so that all ranks fail in the same way if the model has another hook.
+        self._hook_state = _ddp.register_hook(trained.model) if trained.is_ddp else None
+        super().__init__(layout, spec, join)
         try:
-            is_static = is_ddp and bool(getattr(model, "static_graph", False))
-            finds_unused = not is_ddp or is_static or bool(model.find_unused_parameters)
-            # It asks all ranks at the end of a step which parameters they have used.
-            self._ddp_waits = is_ddp and finds_unused and not is_static
-            self._steps = GradientSteps(
-                layout, self._moved, size=size, finds_unused=finds_unused, is_static=is_static
-            )
-            self._copy_wide_parameters()
-            self._begin(None, 0)
-            if finds_unused and size > 1:
-                self._means = SmallMeans(self._group, "used", len(layout.parameters))
-            self._moved.move()
+            self._open(trained)
         except BaseException as error:
             self._give_up(error)
             raise
-        _attached[model] = self
+        _attached[trained.model] = self
         if self._hook_state is not None:
             self._hook_state.exchange = self
+
+    def _open(self, trained: TrainedModel) -> None:
+        """Makes the models of all ranks equal, and begins the run."""
+        self._steps = GradientSteps(
+            self._layout,
+            self._moved,
+            size=self.size,
+            finds_unused=trained.finds_unused,
+            is_static=trained.is_static,
+        )
+        self._copy_wide_parameters()
+        self._begin(None, 0)
+        if trained.finds_unused and self.size > 1:
+            self._means = SmallMeans(self._group, "used", len(self._layout.parameters))
+        self._moved.move()
 
     def _begin(self, state: Optional[torch.Tensor], step: int) -> None:
         self._session = self._open_session(**self._options)
@@ -233,7 +231,8 @@ class GradientExchange(Wire):
             if self._failure is None:
                 self._exchange_bucket(bucket, self._held[-1])
         except Exception as error:
-            if self._ddp_waits and not (isinstance(error, ConfigError) and self._is_between_steps):
+            is_alive = isinstance(error, ConfigError) and self._is_between_steps
+            if self._ddp_waits and not is_alive:
                 raise  # another rank may have failed, for which DistributedDataParallel would wait
             self._failure = error
         if bucket.is_last():

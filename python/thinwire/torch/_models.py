@@ -48,6 +48,27 @@ def _place(name: str) -> str:
     return f" ({name})" if name else ""
 
 
+class TrainedModel:
+    """The model that attach() was given: its parameters, and how they are used."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        model = without_compile(model)
+        refuse_wrapped(model, "attach()")
+        options: Any = model if isinstance(model, DistributedDataParallel) else None
+        self.model = model
+        self.is_ddp = options is not None
+        self.module: torch.nn.Module = options.module if self.is_ddp else model
+        self.ignored: Any = getattr(options, "parameters_to_ignore", ())
+        self.process_group: Any = getattr(options, "process_group", None)
+        # Every step uses the same parameters.
+        self.is_static = bool(getattr(options, "static_graph", False))
+        asks = bool(getattr(options, "find_unused_parameters", False))
+        # A step may leave out parameters.
+        self.finds_unused = not self.is_ddp or self.is_static or asks
+        # At the end of a step DistributedDataParallel asks all ranks which ones they have used.
+        self.ddp_waits = asks and not self.is_static
+
+
 class Frozen:
     """The parameters of a model that are not exchanged because they were frozen.
 
