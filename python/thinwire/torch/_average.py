@@ -58,7 +58,8 @@ def average(
     samples: the examples that all ranks together train on. If it is given, ``optimizer.wire.done``
         becomes True on all ranks at about the same time, so that fast ranks take more steps.
     samples_per_step: the examples that this rank uses in a step.
-    The other arguments are those of attach().
+    The other arguments are those of attach(). A GradScaler needs no argument: its step() calls
+    that of the optimizer in every step, and a rank without finite gradients applies none.
     """
     model = without_compile(model)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):

@@ -86,6 +86,13 @@ class MovedSettings:
         if not isinstance(optimizer, torch.optim.SGD):
             _refuse_wanted_momentum(spec, name)
             return
+        self._prepare(optimizer, spec, size, parameters)
+
+    def _prepare(
+        self, optimizer: torch.optim.SGD, spec: str, size: int, parameters: Iterable[torch.Tensor]
+    ) -> None:
+        """Finds out which settings move. Raises ConfigError if they cannot."""
+        name = type(optimizer).__name__
         groups = optimizer.param_groups
         # A checkpoint that was saved meanwhile has the settings below SAVED.
         self._settings = [{key: {**g, **g.get(SAVED, {})}[key] for key in MOVED} for g in groups]
