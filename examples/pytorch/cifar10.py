@@ -105,7 +105,61 @@ def test(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
     return total.item() / len(labels)
 
 
-def main() -> None:
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    train_set: Tuple[torch.Tensor, torch.Tensor],
+    options: argparse.Namespace,
+    steps: int,
+) -> float:
+    """Trains for this number of steps. Returns the mean time of a step in seconds."""
+    images, labels = train_set
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def rate(step: int) -> float:
+        """Returns the share of the learning rate: linear warm-up, then half a cosine."""
+        rising = (step + 1) / (options.warmup_steps + 1)
+        return min(rising, 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    random = torch.Generator().manual_seed(options.seed + 100 * rank)
+    steps_per_epoch = len(images) // (options.batch * size)
+    began = time.monotonic()
+    for step in range(steps):
+        epoch, position = divmod(step, steps_per_epoch)
+        if position == 0:  # The order is the same on all workers; each takes its own part.
+            order = torch.Generator().manual_seed(1000 * options.seed + epoch)
+            mine = torch.randperm(len(images), generator=order)[rank::size]
+        batch = mine[position * options.batch : (position + 1) * options.batch]
+        optimizer.zero_grad()
+        loss = cross_entropy(model(augment(images[batch], random)), labels[batch])
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if rank == 0 and (position == steps_per_epoch - 1 or step % 100 == 99):
+            print(f"epoch {epoch + 1}, step {step + 1}: loss {loss.item():.4f}", flush=True)
+    return (time.monotonic() - began) / steps
+
+
+def report(
+    model: nn.Module, wire: Optional[Any], name: str, accuracy: float, seconds: float, steps: int
+) -> None:
+    """Prints the last line, on rank 0, and ends the exchange of thinwire."""
+    size = dist.get_world_size()
+    # DistributedDataParallel does not count bytes; these are those of a ring all-reduce.
+    sent = 4 * sum(p.numel() for p in model.parameters()) * 2 * (size - 1) / size
+    if wire:
+        sent = wire.stats()["bytes_sent"] / steps
+        wire.close()
+    if dist.get_rank() == 0:
+        print(
+            f"{name}: accuracy {100 * accuracy:.2f} %, "
+            f"{1000 * seconds:.1f} ms per step, {sent:,.0f} bytes per worker and step, "
+            f"{steps} steps, {size} workers"
+        )
+
+
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--strategy", metavar="SPEC", help="such as topk; default: plain DDP")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="see above")
@@ -115,13 +169,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-steps", type=int, help="ends the run after this many steps")
     parser.add_argument("--network", help="imitated by thinwire, such as 100mbit,1ms")
-    options = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    options = parse_arguments()
     dist.init_process_group("gloo")
-    rank, size = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(1)
-    images, labels = load_cifar10(options.data, [f"data_batch_{i}" for i in range(1, 6)])
-    steps_per_epoch = len(images) // (options.batch * size)
+    train_set = load_cifar10(options.data, [f"data_batch_{i}" for i in range(1, 6)])
+    steps_per_epoch = len(train_set[0]) // (options.batch * dist.get_world_size())
     steps = options.max_steps or options.epochs * steps_per_epoch
     options.warmup_steps = min(steps_per_epoch, steps) // 2  # In these the learning rate rises.
 
@@ -129,44 +185,11 @@ def main() -> None:
     model = resnet20()
     optimizer = torch.optim.SGD(model.parameters(), options.lr, momentum=0.9, weight_decay=1e-4)
     trained, wire = synchronize(model, optimizer, options, steps)
-
-    def rate(step: int) -> float:
-        """Returns the share of the learning rate: linear warm-up, then half a cosine."""
-        rising = (step + 1) / (options.warmup_steps + 1)
-        return min(rising, 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
-
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    random = torch.Generator().manual_seed(options.seed + 100 * rank)
-    began = time.monotonic()
-    for step in range(steps):
-        epoch, position = divmod(step, steps_per_epoch)
-        if position == 0:  # The order is the same on all workers; each takes its own part.
-            order = torch.Generator().manual_seed(1000 * options.seed + epoch)
-            mine = torch.randperm(len(images), generator=order)[rank::size]
-        batch = mine[position * options.batch : (position + 1) * options.batch]
-        optimizer.zero_grad()
-        loss = cross_entropy(trained(augment(images[batch], random)), labels[batch])
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if rank == 0 and (position == steps_per_epoch - 1 or step % 100 == 99):
-            print(f"epoch {epoch + 1}, step {step + 1}: loss {loss.item():.4f}", flush=True)
-    seconds = (time.monotonic() - began) / steps
-
+    seconds = train(trained, optimizer, train_set, options, steps)
     if hasattr(wire, "finish"):
         wire.finish()  # Models become equal.
     accuracy = test(model, *load_cifar10(options.data, ["test_batch"]))
-    # DistributedDataParallel does not count bytes; these are those of a ring all-reduce.
-    sent = 4 * sum(p.numel() for p in model.parameters()) * 2 * (size - 1) / size
-    if wire:
-        sent = wire.stats()["bytes_sent"] / steps
-        wire.close()
-    if rank == 0:
-        print(
-            f"{options.strategy or 'ddp'}: accuracy {100 * accuracy:.2f} %, "
-            f"{1000 * seconds:.1f} ms per step, {sent:,.0f} bytes per worker and step, "
-            f"{steps} steps, {size} workers"
-        )
+    report(model, wire, options.strategy or "ddp", accuracy, seconds, steps)
     if not torch.__version__.startswith("1."):  # There it may hang; in 2.x its lack may abort.
         dist.destroy_process_group()
 

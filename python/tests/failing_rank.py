@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from typing import Tuple
 
 import torch
 import torch.distributed as dist
@@ -30,7 +31,7 @@ class Numbers(torch.utils.data.IterableDataset):
 
 def endless(rank: int) -> None:
     """Trains until something ends it."""
-    model = DDP(make_model())
+    model = DDP(make_model(), find_unused_parameters=MODE == "raise-unused")
     optimizer = sgd(model)
     network = "1gbit,0.1ms" if MODE == "network" else None
     wire = tw.attach(
@@ -45,7 +46,7 @@ def endless(rank: int) -> None:
         optimizer.step()
         if step == 20:
             print("training")
-        if MODE == "raise" and rank == 1 and step == 30:
+        if MODE.startswith("raise") and rank == 1 and step == 30:
             raise ValueError("a mistake of the program")
         if MODE == "exit" and step == 30:
             return  # without close()
@@ -92,6 +93,74 @@ def without_process_group(rank: int) -> None:
     print("weight", model[0].weight.double().sum().item().hex())
 
 
+def ends_in_a_block(rank: int) -> None:
+    """Rank 1 calls sys.exit() in a with block, with the number that is the second argument."""
+    model = DDP(make_model())
+    optimizer = sgd(model)
+    code = int(SPEC)
+    with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS, timeout=TIMEOUT):
+        for step in range(20):
+            optimizer.zero_grad()
+            loss_of(model, rank, step).backward()
+            optimizer.step()
+            if step == 10 and rank == 1:
+                sys.exit(code)
+            if step == 10 and code == 0:
+                time.sleep(1)
+                break
+
+
+def late(rank: int) -> None:
+    """Rank 1 never calls close()."""
+    model = make_model()
+    wire = tw.attach(model, "dense", timeout=3)
+    loss_of(model, rank, 0).backward()
+    tw.reduce_gradients(model)
+    if rank == 1:
+        print("late")
+        time.sleep(1000)
+    wire.close()
+
+
+def interrupted_stats(rank: int) -> None:
+    """Rank 0 is interrupted while it waits for the others in stats()."""
+    model = make_model()
+    wire = tw.attach(model, "dense", timeout=TIMEOUT)
+    loss_of(model, rank, 0).backward()
+    tw.reduce_gradients(model)
+    print("training")
+    if rank == 0:
+        try:
+            wire.stats(all_ranks=True)
+        except KeyboardInterrupt:
+            assert not wire._group.is_open
+            print("interrupted")
+            raise
+    time.sleep(2)
+    wire.stats(all_ranks=True)
+
+
+def spawned_rank(rank: int, port: str) -> None:
+    os.environ.update({"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": port})
+    dist.init_process_group("gloo")
+    model = DDP(make_model())
+    tw.attach(model, "topk", steps=STEPS, timeout=TIMEOUT)
+    for step in range(STEPS):
+        if rank == 1 and step == 10:
+            raise ValueError("a mistake of the program")
+        try:
+            loss_of(model, rank, step).backward()
+        except tw.LostError as error:
+            print(f"rank {rank} lost: {error}", flush=True)
+            time.sleep(1)
+            raise
+
+
+def spawn() -> None:
+    """Starts ranks as torch.multiprocessing does."""
+    torch.multiprocessing.spawn(spawned_rank, args=(os.environ["MASTER_PORT"],), nprocs=2)
+
+
 def absent(rank: int) -> None:
     """Rank 1 never calls attach()."""
     if rank == 0:
@@ -102,15 +171,17 @@ def absent(rank: int) -> None:
         time.sleep(1000)
 
 
+def usage() -> Tuple[int, int, int]:
+    """Returns the memory of this process in KiB, and its numbers of descriptors and threads."""
+    with open("/proc/self/status") as status:
+        memory = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    return memory, len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
 def leaks(rank: int) -> None:
-    """Prints how much memory the process has grown by, in KiB, after many steps."""
-
-    def resident() -> int:
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
-
+    """Prints by how much the process has grown in the second half of a run."""
     steps = int(sys.argv[3])
-    model, optimizer, wire = make_model(), None, None
+    model = make_model()
     if SPEC in ("localsgd", "lasgd", "gossip"):
         optimizer = tw.average(model, sgd(model), SPEC, steps=steps)
         wire = optimizer.wire
@@ -118,18 +189,23 @@ def leaks(rank: int) -> None:
         model = DDP(model)
         optimizer = sgd(model)
         wire = tw.attach(model, SPEC, optimizer=optimizer, steps=steps)
+    usages = []
     for step in range(steps):
-        if step == steps // 10:
-            before = resident()
+        if step in (steps // 10, steps // 2):
+            usages.append(usage())
         optimizer.zero_grad()
         loss_of(model, rank, step % 50).backward()
         optimizer.step()
-    print("grown", resident() - before)
+    usages.append(usage())
+    grown = [[b - a for a, b in zip(*pair)] for pair in zip(usages, usages[1:])]
+    print("grown", *grown[0], *grown[1])
     wire.close()
 
 
 def main() -> None:
     torch.set_num_threads(1)
+    if MODE == "spawn":
+        return spawn()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     if MODE != "variables":
         dist.init_process_group("gloo")
@@ -141,10 +217,14 @@ def main() -> None:
         "variables": without_process_group,
         "leaks": leaks,
         "absent": absent,
+        "block": ends_in_a_block,
+        "late": late,
+        "stats": interrupted_stats,
     }
     modes.get(MODE, endless)(rank)
     if dist.is_initialized():
         end_process_group()
 
 
-main()
+if __name__ == "__main__":
+    main()

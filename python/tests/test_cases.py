@@ -16,6 +16,7 @@ ON_THREE = [
     "every_model_strategy",
     "bucket_rebuild_keeps_residuals",
     "weight_decay_where_ranks_differ",
+    "a_subgroup_exchanges_alone",
 ]
 
 

@@ -6,30 +6,11 @@ programs: the errors, the version and the list of strategies.
 
 from __future__ import annotations
 
-from thinwire._errors import (
-    ConfigError,
-    DeadlineError,
-    Error,
-    JoinError,
-    LostError,
-    TransportError,
-    UsageError,
-    WireError,
-)
+from thinwire import _errors
+from thinwire._errors import *  # noqa: F403
 from thinwire._library import strategies, transports, version
 
 __version__ = version()
 
-__all__ = [
-    "ConfigError",
-    "DeadlineError",
-    "Error",
-    "JoinError",
-    "LostError",
-    "TransportError",
-    "UsageError",
-    "WireError",
-    "strategies",
-    "transports",
-    "version",
-]
+__all__ = ["strategies", "transports", "version"]
+__all__ += _errors.__all__

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, Type
 
+__all__ = [
+    "ConfigError",
+    "DeadlineError",
+    "Error",
+    "JoinError",
+    "LostError",
+    "TransportError",
+    "UsageError",
+    "WireError",
+]
+
 
 class Error(RuntimeError):
     """The run failed by itself, for example because it diverged. Base of all errors.

@@ -154,7 +154,7 @@ def strategies() -> List[Dict[str, Any]]:
 
 def strategy_info(**options: Any) -> Dict[str, Any]:
     """Returns what thinwire_c.h says of tw_strategy_info(). Raises ConfigError for a wrong spec."""
-    return dict(result_json("tw_strategy_info", json.dumps(options).encode()))
+    return dict(result_json("tw_strategy_info", json.dumps(options, allow_nan=False).encode()))
 
 
 def transports() -> List[Dict[str, str]]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Callable, Dict
 
-from cases import averaging, ddp, optimizers, precision, states, strategies, unused, updates
+from cases import averaging, ddp, joining, models, optimizers, precision
+from cases import states, strategies, unused, updates
 
+_FIRST = (strategies, averaging, ddp, joining, models)
+_MODULES = (*_FIRST, unused, updates, precision, optimizers, states)
 ALL: Dict[str, Callable[[int, int], None]] = {
     name[len("case_") :]: case
-    for module in (strategies, averaging, ddp, unused, updates, precision, optimizers, states)
+    for module in _MODULES
     for name, case in vars(module).items()
     if name.startswith("case_")
 }

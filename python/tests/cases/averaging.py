@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -162,19 +163,21 @@ def case_schedules_survive_the_exchange(rank: int, size: int) -> None:
     optimizer = sgd(model)
     earlier = torch.optim.lr_scheduler.StepLR(optimizer, 100)
     wrapped = vars(optimizer).get("step")
-    for _ in range(2):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a schedule warns if it does not see the steps
+        for _ in range(2):
+            tw.average(model, optimizer, "localsgd", steps=STEPS)
+            train(model, optimizer, rank, steps=2)
+            earlier.step()
+            optimizer.wire.close()
+            assert vars(optimizer).get("step") is wrapped, "the schedule no longer sees steps"
         tw.average(model, optimizer, "localsgd", steps=STEPS)
+        later = torch.optim.lr_scheduler.StepLR(optimizer, 100)
         train(model, optimizer, rank, steps=2)
-        earlier.step()
         optimizer.wire.close()
-        assert vars(optimizer).get("step") is wrapped, "the schedule no longer sees steps"
-    tw.average(model, optimizer, "localsgd", steps=STEPS)
-    later = torch.optim.lr_scheduler.StepLR(optimizer, 100)
-    train(model, optimizer, rank, steps=2)
-    optimizer.wire.close()
-    before = flat(model)
-    train(model, optimizer, rank, steps=1)  # without an exchange
-    later.step()
+        before = flat(model)
+        train(model, optimizer, rank, steps=1)  # without an exchange
+        later.step()
     assert not torch.equal(before, flat(model))
 
 
@@ -193,3 +196,31 @@ def case_a_finished_average_continues_from_a_state(rank: int, size: int) -> None
         assert_replicas_identical(model)
         optimizer.wire.close()
         dist.barrier()
+
+
+def case_an_average_continues_from_a_checkpoint(rank: int, size: int) -> None:
+    """Resumed by a new program: the same result as without an interruption, bit for bit."""
+
+    def run(is_interrupted: bool) -> torch.Tensor:
+        model = make_model()
+        optimizer = sgd(model)
+        tw.average(model, optimizer, "localsgd:period=2", steps=8)
+        train(model, optimizer, rank, steps=3)  # in the middle of a period
+        if is_interrupted:
+            wire = optimizer.wire
+            saved = copy.deepcopy((model.state_dict(), optimizer.state_dict(), wire.state_dict()))
+            wire.close()
+            model = make_model(seed=9 + rank)
+            optimizer = sgd(model)
+            tw.average(model, optimizer, "localsgd:period=2", steps=8)
+            model.load_state_dict(saved[0])  # that of this rank, after average()
+            optimizer.load_state_dict(saved[1])
+            optimizer.wire.load_state_dict(saved[2])
+        train(model, optimizer, rank, steps=4, first=3)
+        before = flat(model)
+        optimizer.wire.finish()
+        assert not torch.equal(before, flat(model)), "the models were equal before"
+        optimizer.wire.close()
+        return flat(model)
+
+    assert torch.equal(run(False), run(True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import List
 
 import torch
@@ -156,6 +158,17 @@ def case_a_model_outlives_its_exchange(rank: int, size: int) -> None:
     with tw.attach(model, "qsgd", optimizer=optimizer, steps=STEPS):
         train(model, optimizer, rank, steps=2, first=4)
     assert_replicas_identical(model)
+
+
+def case_a_closed_exchange_does_not_keep_its_model(rank: int, size: int) -> None:
+    model = make_model()
+    optimizer = sgd(model)
+    with tw.attach(model, "topk", optimizer=optimizer, steps=2) as wire:
+        train(model, optimizer, rank, steps=2, after=lambda: tw.reduce_gradients(model))
+    kept = weakref.ref(model)
+    del model, optimizer
+    gc.collect()
+    assert kept() is None and wire.spec == "topk"
 
 
 def case_sparse_gradients_are_named(rank: int, size: int) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import types
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
 
 import thinwire.torch as tw
 from cases.common import (
@@ -137,18 +141,26 @@ def case_warmup_by_epoch_is_used(rank: int, size: int) -> None:
 
 
 def case_a_failed_check_leaves_the_exchange_alive(rank: int, size: int) -> None:
-    model = make_model()
-    optimizer = sgd(model)
-    with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS):
-        train(model, optimizer, rank, steps=2, after=lambda: tw.reduce_gradients(model))
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=5)
-        loss_of(model, rank, 2).backward()
-        for name in ("OneCycleLR", "cycle_momentum=False"):
-            assert_raises(tw.ConfigError, name, lambda: tw.reduce_gradients(model))
-        del schedule
-        optimizer.param_groups[0]["momentum"] = 0
-        train(model, optimizer, rank, first=2, steps=2, after=lambda: tw.reduce_gradients(model))
-    assert_replicas_identical(model)
+    for options in (None, {}, {"bucket_cap_mb": 0.01}, {"static_graph": True}):
+        model = make_model() if options is None else DDP(make_model(), **options)
+        exchange = (lambda: tw.reduce_gradients(model)) if options is None else (lambda: None)
+        optimizer = sgd(model)
+
+        def step(number: int) -> None:
+            loss_of(model, rank, number).backward()
+            exchange()
+
+        with tw.attach(model, "topk", optimizer=optimizer, steps=STEPS):
+            train(model, optimizer, rank, steps=2, after=exchange)
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=5)
+            for name in ("OneCycleLR", "cycle_momentum=False"):
+                assert_raises(tw.ConfigError, name, lambda: step(2))
+            if options is not None:  # local gradients must not be applied
+                assert all(p.grad is None for p in model.parameters())
+            del schedule
+            optimizer.param_groups[0]["momentum"] = 0
+            train(model, optimizer, rank, first=2, steps=2, after=exchange)
+        assert_replicas_identical(model)
 
 
 def case_a_refused_second_exchange_leaves_the_first_alone(rank: int, size: int) -> None:
@@ -165,3 +177,65 @@ def case_a_refused_second_exchange_leaves_the_first_alone(rank: int, size: int) 
         train(model, optimizer, rank, after=lambda: tw.reduce_gradients(model))
     assert optimizer.param_groups[0]["momentum"] == 0.9
     assert_replicas_identical(model)
+
+
+class WrappedOptimizer(torch.optim.Optimizer):
+    """As AcceleratedOptimizer and LightningOptimizer: the optimizer is in an attribute."""
+
+    scaler = None
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+
+    @property
+    def param_groups(self) -> Any:
+        return self.optimizer.param_groups
+
+    def step(self, closure: Any = None) -> Any:
+        return self.optimizer.step(closure)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+
+def case_wrapped_optimizers(rank: int, size: int) -> None:
+    model = make_model()
+    optimizer = sgd(model)
+    outer = WrappedOptimizer(optimizer)
+    with tw.attach(model, "topk", optimizer=outer, steps=STEPS) as wire:
+        assert wire._moved.momentum == 0.9 and optimizer.param_groups[0]["momentum"] == 0
+        train(model, outer, rank, after=lambda: tw.reduce_gradients(model))
+    assert optimizer.param_groups[0]["momentum"] == 0.9
+    assert tw.average(model, outer, "localsgd", steps=STEPS) is outer
+    for twice in (outer, optimizer):
+        assert_raises(tw.UsageError, "twice", lambda: tw.average(model, twice, "localsgd"))
+    train(model, outer, rank)
+    assert outer.wire.stats()["steps"] == STEPS
+    outer.wire.finish()
+    outer.wire.close()
+    assert not hasattr(outer, "wire") and not hasattr(optimizer, "wire")
+    assert_replicas_identical(model)
+    outer.scaler = types.SimpleNamespace(is_enabled=lambda: True)
+    assert_raises(tw.ConfigError, "GradScaler", lambda: tw.average(model, outer, "localsgd"))
+
+
+def case_a_step_with_a_closure_is_refused(rank: int, size: int) -> None:
+    model = make_model()
+    optimizer = torch.optim.LBFGS(model.parameters())
+    assert_raises(tw.ConfigError, "LBFGS", lambda: tw.average(model, optimizer, "localsgd"))
+
+
+def case_wrong_numbers_are_named(rank: int, size: int) -> None:
+    model = make_model()
+    nan, inf = float("nan"), float("inf")
+    wrong = [("steps", nan), ("steps", -1), ("steps", "many"), ("steps", 1.5), ("seed", inf)]
+    wrong += [("warmup_steps", inf), ("timeout", inf), ("join_timeout", 0), ("timeout", None)]
+    for name, value in [*wrong, ("steps_per_epoch", nan), ("buckets", -1)]:
+        call = lambda: tw.attach(model, "topk", **{name: value})  # noqa: E731
+        assert_raises(tw.ConfigError, f"thinwire: {name} ", call)
+    for name, value in [*wrong, ("samples", inf), ("samples_per_step", 0.5)]:
+        call = lambda: tw.average(model, sgd(model), "localsgd", **{name: value})  # noqa: E731
+        assert_raises(tw.ConfigError, f"thinwire: {name} ", call)
+    # Lightning says so of a run whose length is unknown.
+    with tw.attach(model, "topk", steps=inf, steps_per_epoch=10):
+        pass

@@ -91,3 +91,29 @@ def case_statistics(rank: int, size: int) -> None:
     assert len(waits) == size and min(waits) == waits[1] > 0, waits
     assert abs(stats["blocked_seconds"] - waits[rank]) < 1e-3, stats
     assert "coverage" in stats["metrics"], stats
+
+
+def case_unused_parameters_are_in_the_state(rank: int, size: int) -> None:
+    """With static_graph, ranks ask which parameters are used until all were used once."""
+
+    def attached(**options):
+        model = DDP(make_model(), **options)
+        optimizer = sgd(model)
+        return model, optimizer, tw.attach(model, "topk:density=0.1", optimizer=optimizer, steps=9)
+
+    model, optimizer, wire = attached(static_graph=True)
+    train(model, optimizer, rank, steps=2)
+    state = wire.state_dict()
+    assert all(state["known"])
+    wire.close()
+    model, optimizer, wire = attached(static_graph=True)
+    assert not any(wire.state_dict()["known"])
+    wire.load_state_dict(state)
+    assert all(wire.state_dict()["known"])
+    train(model, optimizer, rank, steps=2)
+    wire.close()
+    # Gradients that were not delivered must not be lost.
+    model, optimizer, wire = attached()
+    dist.barrier()
+    assert_raises(tw.ConfigError, "not delivered", lambda: wire.load_state_dict(state))
+    dist.barrier()

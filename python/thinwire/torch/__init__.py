@@ -5,32 +5,17 @@ exchange of DistributedDataParallel. ``average(model, optimizer, "lasgd")`` is f
 that exchange models; it needs no DistributedDataParallel. docs/pytorch.md explains both.
 """
 
-from thinwire._errors import (
-    ConfigError,
-    DeadlineError,
-    Error,
-    JoinError,
-    LostError,
-    TransportError,
-    UsageError,
-    WireError,
-)
+from thinwire import _errors
+from thinwire._errors import *  # noqa: F403
 from thinwire.torch._average import AveragedOptimizer, ModelAverage, average
 from thinwire.torch._exchange import GradientExchange, attach, reduce_gradients
 
 __all__ = [
     "AveragedOptimizer",
-    "ConfigError",
-    "DeadlineError",
-    "Error",
     "GradientExchange",
-    "JoinError",
-    "LostError",
     "ModelAverage",
-    "TransportError",
-    "UsageError",
-    "WireError",
     "attach",
     "average",
     "reduce_gradients",
 ]
+__all__ += _errors.__all__

@@ -69,7 +69,8 @@ def refuse_loopback(host: str) -> None:
     if found and all(is_loopback(address) for address in found):
         raise ConfigError(
             f"thinwire: MASTER_ADDR ({host}) is a loopback address on the machine of rank 0 "
-            f"({found[0]}), which other machines cannot reach; set it to an address such as 10.0.0.1"
+            f"({found[0]}), which other machines cannot reach; set it to an address such as "
+            "10.0.0.1"
         )
 
 

@@ -1,20 +1,26 @@
-"""Strategies that exchange models: every rank applies its own gradients, and models are averaged."""
+"""Strategies that average the models of ranks, each of which applies its own gradients."""
 
 from __future__ import annotations
 
 import math
 import time
-import types
-from typing import Any, Callable, Dict, Optional, cast
+from typing import Any, Dict, Optional, cast
 
 import torch
 
 from thinwire._errors import ConfigError, UsageError
 from thinwire._group import Session, log
 from thinwire.torch import _sgd, _specs
-from thinwire.torch._buffers import Buffer, Layout
+from thinwire.torch._buffers import Buffer, HostMemory, Layout
 from thinwire.torch._join import world_size
-from thinwire.torch._wire import TIMEOUT, Wire
+from thinwire.torch._models import Frozen, refuse_wrapped, without_compile
+from thinwire.torch._optimizers import (
+    ReplacedStep,
+    refuse_steps_that_cannot_be_averaged,
+    unwrapped,
+)
+from thinwire.torch._options import JOIN_TIMEOUT, TIMEOUT, JoinOptions, number, run_options
+from thinwire.torch._wire import Wire
 
 
 class AveragedOptimizer(torch.optim.Optimizer):
@@ -38,7 +44,7 @@ def average(
     warmup_steps: int = 0,
     process_group: Optional[Any] = None,
     timeout: float = TIMEOUT,
-    join_timeout: float = 60.0,
+    join_timeout: float = JOIN_TIMEOUT,
     network: Optional[str] = None,
 ) -> AveragedOptimizer:
     """Lets a strategy average the models of all ranks; all ranks call it together.
@@ -52,26 +58,27 @@ def average(
     samples: the examples that all ranks together train on. If it is given, ``optimizer.wire.done``
         becomes True on all ranks at about the same time, so that fast ranks take more steps.
     samples_per_step: the examples that this rank uses in a step.
-    The other arguments are those of attach().
+    The other arguments are those of attach(). A GradScaler needs no argument: its step() calls
+    that of the optimizer in every step, and a rank without finite gradients applies none.
     """
+    model = without_compile(model)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise ConfigError(
             "thinwire: average() exchanges models, and DistributedDataParallel gradients; pass the "
             "model that it wraps (model.module), and do not use DistributedDataParallel"
         )
-    if hasattr(optimizer, "wire"):
+    refuse_wrapped(model, "average()")
+    if hasattr(unwrapped(optimizer), "wire"):
         raise UsageError("thinwire: average() was called twice for this optimizer")
-    run = {"steps": steps, "samples": samples, "seed": seed, "warmup_steps": warmup_steps}
+    refuse_steps_that_cannot_be_averaged(optimizer, unwrapped(optimizer))
+    run = run_options(steps=steps, samples=samples, seed=seed, warmup_steps=warmup_steps)
     ModelAverage(
         model,
         optimizer,
         spec,
         run=run,
-        samples_per_step=samples_per_step,
-        process_group=process_group,
-        timeout=timeout,
-        join_timeout=join_timeout,
-        network=network,
+        samples_per_step=number("samples_per_step", samples_per_step),
+        join=JoinOptions(process_group, timeout, join_timeout, network),
     )
     return cast(AveragedOptimizer, optimizer)
 
@@ -87,64 +94,49 @@ class ModelAverage(Wire):
         *,
         run: Dict[str, Any],
         samples_per_step: int,
-        **join: Any,
+        join: JoinOptions,
     ) -> None:
-        size = world_size(join["process_group"])
+        size = world_size(join.process_group)
         self._mode = _specs.check_strategy(spec, size, "models", "thinwire.torch.attach()")
         layout = Layout(model)
+        self._frozen = Frozen(model, (), "average()")
         _refuse_wide(layout, size)
-        super().__init__(layout, spec, **join)
+        self._wrapper = optimizer  # of another library, or the optimizer itself
+        self._optimizer = unwrapped(optimizer)
+        optimizer = self._optimizer
         # The torch optimizer applies momentum and weight decay; the strategy only has to know them.
         _sgd.give_back(optimizer)
         self._options = {**run, **_sgd.settings_of(optimizer)}
         self._samples = run["samples"]
         self._samples_per_step = samples_per_step
         self._is_finished = False
-        self._restore_step: Callable[[], None] = lambda: None
+        self._replaced: Optional[ReplacedStep] = None
+        super().__init__(layout, spec, join)
         try:
             self._samples_of_all = self._count_samples_of_all()
             if size == 1:  # one rank alone exchanges whether its gradients are finite
-                self._alone = torch.zeros(1)
+                self._alone = HostMemory(torch.zeros(1))
             else:
                 self._parameters, self._gradients = layout.buffer(), layout.buffer()
                 self._move_parameters(self._parameters)
             self._begin(None, 0)
+            self._replaced = ReplacedStep(
+                optimizer, self.step, is_active=lambda: self._session is not None
+            )
+            for each in (optimizer, self._wrapper):
+                each.wire = self  # type: ignore[attr-defined]
         except BaseException as error:
             self._give_up(error)
             raise
-        self._take_step(optimizer)
-
-    def _take_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Replaces optimizer.step() until _restore()."""
-        before = vars(optimizer).get("step")  # for example that of a learning-rate schedule
-        self._optimizer = optimizer
-        self._own_step = optimizer.step
-
-        def averaged_step(optimizer: torch.optim.Optimizer, closure: Any = None) -> Any:
-            # A schedule that was made meanwhile keeps this function after close().
-            return self._own_step(closure) if self._session is None else self.step(closure)
-
-        own = types.MethodType(averaged_step, optimizer)
-
-        def restore() -> None:
-            if vars(optimizer).get("step") is own:
-                del optimizer.step
-                if before is not None:
-                    optimizer.step = before  # type: ignore[method-assign]
-            del optimizer.wire  # type: ignore[attr-defined]
-
-        optimizer.step = own  # type: ignore[method-assign]
-        optimizer.wire = self  # type: ignore[attr-defined]
-        self._restore_step = restore
 
     def _count_samples_of_all(self) -> float:
-        """Returns the examples of a step of all ranks; if their steps differ, nobody asks for it."""
+        """Returns the examples of a step of all ranks. Asynchronous ones do not use it."""
         if self._samples == 0 or self.size == 1 or self._mode == "asynchronous":
             return float(self._samples_per_step)
         return float(round(sum(self._gather_number(float(self._samples_per_step)))))
 
     def _move_parameters(self, buffer: Buffer) -> None:
-        """Makes parameters parts of the buffer where that is possible, so that nothing is copied."""
+        """Makes parameters parts of the buffer where possible, so that steps copy nothing."""
         for index, parameter in enumerate(self._layout.parameters):
             data = parameter.data
             if buffer.can_hold(parameter) and _owns_its_memory(data):
@@ -156,12 +148,12 @@ class ModelAverage(Wire):
         if state is not None:
             self._session.load(state.data_ptr(), state.numel())
         if self.size == 1:
-            self._session.begin(self._alone.data_ptr(), 1, step)
+            self._session.begin(self._alone, step)
         else:
             self._gather_parameters()
-            self._session.begin(self._parameters.address, self._parameters.numel, step)
+            self._session.begin(self._parameters, step)
             self._scatter_parameters()
-        self._steps_taken = step
+        self._steps_taken = self._first_step = step
         self._is_finished = False
 
     def _gather_parameters(self) -> None:
@@ -176,6 +168,7 @@ class ModelAverage(Wire):
         session = self._require_session()
         if self._is_finished:
             raise UsageError("thinwire: step() after finish()")
+        self._frozen.check()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -193,14 +186,14 @@ class ModelAverage(Wire):
     def _step_at(self, scale: float) -> None:
         """Lets the optimizer apply the gradients, at ``scale`` times its learning rate."""
         if scale == 1:
-            self._own_step()
+            self._replaced.own()  # type: ignore[union-attr]
             return
         groups = self._optimizer.param_groups
         rates = [group["lr"] for group in groups]
         try:
             for group, rate in zip(groups, rates):
                 group["lr"] = rate * scale
-            self._own_step()
+            self._replaced.own()  # type: ignore[union-attr]
         finally:
             for group, rate in zip(groups, rates):
                 group["lr"] = rate
@@ -211,7 +204,7 @@ class ModelAverage(Wire):
         with torch.no_grad():
             gradients.gather([p.grad for p in self._layout.parameters])
         began = time.monotonic()
-        session.submit(0, parameters.address, gradients.address, parameters.numel)
+        session.submit(0, parameters, gradients)
         is_skipped = session.wait()
         self.blocked_seconds += time.monotonic() - began
         if not is_skipped:
@@ -219,7 +212,7 @@ class ModelAverage(Wire):
             self._step_at(session.stats()["step_scale"])
             self._gather_parameters()
         began = time.monotonic()
-        session.finish_step(parameters.address, parameters.numel, self._samples_per_step, rate)
+        session.finish_step(parameters, self._samples_per_step, rate)
         self.blocked_seconds += time.monotonic() - began
         self._scatter_parameters()
 
@@ -238,10 +231,10 @@ class ModelAverage(Wire):
         gradients = [p.grad for p in self._layout.parameters if p.grad is not None]
         is_finite = all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
         values = torch.tensor([0.0 if is_finite else float("nan")])
-        session.submit(0, self._alone.data_ptr(), values.data_ptr(), 1)
+        session.submit(0, self._alone, HostMemory(values))
         if not session.wait():
-            self._own_step()
-        session.finish_step(self._alone.data_ptr(), 1, self._samples_per_step, rate)
+            self._replaced.own()  # type: ignore[union-attr]
+        session.finish_step(self._alone, self._samples_per_step, rate)
 
     @property
     def done(self) -> bool:
@@ -256,20 +249,22 @@ class ModelAverage(Wire):
             return bool(self._steps_taken * self._samples_of_all >= self._samples)
         if self._options["steps"] > 0:
             return bool(self._steps_taken >= self._options["steps"])
-        raise UsageError("thinwire: done: the length of the run is unknown; pass samples= or steps=")
+        raise UsageError(
+            "thinwire: done: the length of the run is unknown; pass samples= or steps="
+        )
 
     def finish(self) -> None:
         """Makes the models of all ranks equal, after the last step; all ranks call it."""
         session = self._require_session()
         if not self._is_finished:
-            self._finish(session, math.inf)
+            self._finish(session, math.inf, "")
 
-    def _finish(self, session: Session, limit: float) -> None:
+    def _finish(self, session: Session, limit: float, reason: str) -> None:
         self._is_finished = True
         if self.size == 1:
-            return session.end(self._alone.data_ptr(), 1)
+            return session.end(self._alone)
         self._gather_parameters()
-        session.end(self._parameters.address, self._parameters.numel, limit)
+        session.end(self._parameters, limit, reason)
         self._scatter_parameters()
 
     def state_dict(self) -> Dict[str, Any]:
@@ -280,14 +275,14 @@ class ModelAverage(Wire):
         session = self._require_session()
         if self.size > 1:
             self._gather_parameters()
-            session.quiesce(self._parameters.address, self._parameters.numel)
+            session.quiesce(self._parameters)
             self._scatter_parameters()
         return self._saved_state()
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Continues from a state that state_dict() returned on this rank; all ranks together.
 
-        Load the parameters of this rank before.
+        Load the parameters of this rank before, but after average(), which copies those of rank 0.
         """
         session = self._require_session()
         try:
@@ -298,7 +293,7 @@ class ModelAverage(Wire):
             self._give_up(error)
             raise
 
-    def _end(self, session: Session, limit: float) -> None:
+    def _end(self, session: Session, limit: float, reason: str) -> None:
         if self._is_finished:
             return
         if math.isfinite(limit):
@@ -310,11 +305,17 @@ class ModelAverage(Wire):
             # A periodic strategy would take this for the average of a step of another rank.
             if self._mode == "periodic":
                 return
-        self._finish(session, limit)
+        self._finish(session, limit, reason)
+
+    def _why_no_step(self) -> str:
+        return "step() of the optimizer that was given to average() was not called"
 
     def _restore(self) -> None:
-        restore, self._restore_step = self._restore_step, lambda: None
-        restore()
+        replaced, self._replaced = self._replaced, None
+        if replaced is not None:
+            replaced.restore()
+            for each in {id(o): o for o in (self._optimizer, self._wrapper)}.values():
+                del each.wire  # type: ignore[attr-defined]
 
 
 def _refuse_wide(layout: Layout, size: int) -> None:
@@ -322,7 +323,8 @@ def _refuse_wide(layout: Layout, size: int) -> None:
         if parameter.dtype == torch.float64 and size > 1:
             raise ConfigError(
                 f"thinwire: parameter {name} is float64, but models are exchanged as float32; "
-                "convert the model with model.float(), or use attach(), which leaves parameters alone"
+                "convert the model with model.float(), or use attach(), which leaves parameters "
+                "alone"
             )
 
 

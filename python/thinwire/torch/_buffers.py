@@ -13,6 +13,15 @@ import torch
 from thinwire._errors import ConfigError
 
 
+class HostMemory:
+    """The memory of a contiguous tensor on the CPU, for an operation of a session."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.address = tensor.data_ptr()
+        self.numel = tensor.numel()
+
+
 class Layout:
     """The parameters that are trained, last one first: backward computes gradients in that order.
 
@@ -83,7 +92,7 @@ class Layout:
 
 
 class Buffer:
-    """One float32 value per trained parameter element; ``views[i]`` has the shape of parameter i."""
+    """One float32 value per trained element; ``views[i]`` has the shape of parameter i."""
 
     def __init__(self, layout: Layout) -> None:
         pinned = any(parameter.device.type == "cuda" for parameter in layout.parameters)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.nn.parallel import DistributedDataParallel
+
+from thinwire._errors import ConfigError
 
 if TYPE_CHECKING:
     from thinwire.torch._exchange import GradientExchange
@@ -23,15 +24,24 @@ class HookState:
 _states: "weakref.WeakKeyDictionary[torch.nn.Module, HookState]" = weakref.WeakKeyDictionary()
 
 
-def register_hook(model: DistributedDataParallel, exchange: "GradientExchange") -> HookState:
-    """Lets an exchange have the gradients of the model, until HookState.exchange is None again."""
+def register_hook(model: Any) -> HookState:
+    """Returns the state of the model's hook, which an exchange enters to get the gradients.
+
+    While it has no exchange, the model trains as it would without a hook.
+    """
     state = _states.get(model)
     if state is None:
         state = HookState()
         state.process_group = model.process_group
-        model.register_comm_hook(state, _hook)
+        try:
+            model.register_comm_hook(state, _hook)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ConfigError(
+                "thinwire: DistributedDataParallel accepts no communication hook "
+                f"({str(error).splitlines()[0]}); register no hook of your own, and do not use its "
+                "mixed_precision; torch.autocast works"
+            ) from error
         _states[model] = state
-    state.exchange = exchange
     return state
 
 
@@ -42,14 +52,19 @@ def _hook(state, bucket):  # type: ignore[no-untyped-def]
     return state.exchange.on_bucket(bucket)
 
 
-def after_backward(action: Callable[[], None]) -> None:
+def after_backward(action: Callable[[], None]) -> bool:
     """Called in a hook: executes an action when backward() has written the gradients.
 
     DistributedDataParallel writes them in a callback of its own, which it queues after the hook
-    of the last bucket; so the action is queued by the callback before that one.
+    of the last bucket; so the action is queued by the callback before that one. An exception of
+    the action becomes that of backward().
+
+    Returns False, and executes nothing, if the hook was not called in backward(): join() calls it
+    for a rank without data, which has no step.
     """
     engine = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
     try:
         engine.queue_callback(lambda: engine.queue_callback(action))
     except RuntimeError:
-        pass  # not in backward(): join() calls the hook for a rank without data, which has no step
+        return False
+    return True

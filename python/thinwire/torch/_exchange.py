@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 from thinwire._errors import ConfigError, UsageError
 from thinwire._group import Session
 from thinwire.torch import _ddp, _specs
-from thinwire.torch._buffers import Layout
+from thinwire.torch._buffers import HostMemory, Layout
 from thinwire.torch._join import world_size
+from thinwire.torch._models import Frozen, TrainedModel, without_compile
+from thinwire.torch._optimizers import is_enabled, unwrapped
+from thinwire.torch._options import JOIN_TIMEOUT, TIMEOUT, JoinOptions, number, run_options
 from thinwire.torch._sgd import MovedSettings
 from thinwire.torch._steps import GradientSteps
-from thinwire.torch._wire import TIMEOUT, SmallMeans, Wire
+from thinwire.torch._wire import SmallMeans, Wire
 
 # Backward overlaps with the exchange if a model has several buckets; each costs some round trips.
 BUCKET_BYTES = 25 << 20
@@ -39,7 +42,7 @@ def attach(
     warmup_steps: int = 0,
     process_group: Optional[Any] = None,
     timeout: float = TIMEOUT,
-    join_timeout: float = 60.0,
+    join_timeout: float = JOIN_TIMEOUT,
     network: Optional[str] = None,
 ) -> "GradientExchange":
     """Lets a strategy exchange the gradients of a model; all ranks call it together.
@@ -53,7 +56,7 @@ def attach(
     steps_per_epoch: needed by a key with one value per epoch, such as warmup=0.25+0.1.
     buckets: how many parts of the gradient are exchanged on their own, so that the exchange runs
         during the backward pass. Default: one per 25 MiB.
-    scaler: the GradScaler of the program, if it has one: gradients are exchanged without its factor.
+    scaler: the GradScaler of the program, if any: gradients are exchanged without its factor.
     seed: of all random choices of the strategy; the same on all ranks.
     warmup_steps: the first steps, in which the learning rate rises.
     process_group: the ranks that exchange; default: that of the model, or all.
@@ -61,23 +64,17 @@ def attach(
     join_timeout: how long, in seconds, attach() waits for the other ranks.
     network: imitates a network between ranks of one machine, for example "100mbit,1ms".
     """
-    run = {
-        "steps": steps,
-        "steps_per_epoch": steps_per_epoch,
-        "seed": seed,
-        "warmup_steps": warmup_steps,
-    }
+    run = run_options(
+        steps=steps, steps_per_epoch=steps_per_epoch, seed=seed, warmup_steps=warmup_steps
+    )
     return GradientExchange(
         model,
         spec,
-        optimizer=optimizer,
+        optimizer=unwrapped(optimizer),
         run=run,
         buckets=buckets,
         scaler=scaler,
-        process_group=process_group,
-        timeout=timeout,
-        join_timeout=join_timeout,
-        network=network,
+        join=JoinOptions(process_group, timeout, join_timeout, network),
     )
 
 
@@ -88,14 +85,22 @@ def reduce_gradients(model: torch.nn.Module) -> bool:
     gradient on all ranks it gets none. Returns False if a gradient of some rank was not finite;
     then there are no gradients (None), or infinite ones for a GradScaler, which skips the step.
     """
-    exchange = _attached.get(model)
+    exchange = _attached.get(without_compile(model))
     if exchange is None:
         raise UsageError("thinwire: attach() was not called for this model")
     return exchange.reduce_gradients()
 
 
 def _number_of_buckets(numel: int, wanted: Optional[int]) -> int:
-    return wanted or max(1, round(4 * numel / BUCKET_BYTES))
+    return number("buckets", wanted or 0) or max(1, round(4 * numel / BUCKET_BYTES))
+
+
+class HeldBucket(NamedTuple):
+    """A bucket of DistributedDataParallel until the exchange of its step is complete."""
+
+    future: "torch.futures.Future[torch.Tensor]"
+    buffer: torch.Tensor
+    parts: List[Tuple[int, torch.Tensor]]  # the index of a parameter, and its gradient
 
 
 class GradientExchange(Wire):
@@ -110,62 +115,69 @@ class GradientExchange(Wire):
         run: Dict[str, Any],
         buckets: Optional[int],
         scaler: Optional[Any],
-        **join: Any,
+        join: JoinOptions,
     ) -> None:
-        attached = _attached.get(model)
+        trained = TrainedModel(model)
+        attached = _attached.get(trained.model)
         if attached is not None and attached._session is not None:
             raise UsageError("thinwire: the model is attached already; close() the first exchange")
-        ignored: Any = ()
-        self._is_ddp = isinstance(model, DistributedDataParallel)
-        trained = model
-        if isinstance(model, DistributedDataParallel):
-            join["process_group"] = join["process_group"] or model.process_group
-            trained, ignored = model.module, getattr(model, "parameters_to_ignore", ())
-        size = world_size(join["process_group"])
+        if join.process_group is None:
+            join = dataclasses.replace(join, process_group=trained.process_group)
+        size = world_size(join.process_group)
         _specs.check_strategy(spec, size, "gradients", "thinwire.torch.average()")
         _specs.check_steps_per_epoch(spec, run["steps_per_epoch"])
-        layout = Layout(trained, ignored)
+        layout = Layout(trained.module, trained.ignored)
+        self._frozen = Frozen(trained.module, trained.ignored, "attach()")
         self._moved = MovedSettings(optimizer, spec, size, layout.parameters)
-        super().__init__(layout, spec, **join)
-        self._model = weakref.ref(model)
-        self._scaler = scaler
-        self._hook_state: Optional[_ddp.HookState] = None
+        self._ddp_waits = trained.ddp_waits
+        self._scaler: Any = scaler
+        self._is_scaled = False  # the gradients of this step contain the factor of the scaler
         self._means: Optional[SmallMeans] = None
+        self._held: List[HeldBucket] = []  # buckets of DistributedDataParallel in this step
+        self._failure: Optional[Exception] = None  # of this step
+        wanted = _number_of_buckets(layout.numel, buckets)
         self._options = {
             **run,
-            "buckets": 1 if size == 1 else _number_of_buckets(layout.numel, buckets),
+            "buckets": 1 if size == 1 else wanted,
             "momentum": self._moved.momentum,
             "nesterov": self._moved.nesterov,
         }
+        # Before the join, so that all ranks fail in the same way if the model has another hook.
+        self._hook_state = _ddp.register_hook(trained.model) if trained.is_ddp else None
+        super().__init__(layout, spec, join)
         try:
-            is_static = self._is_ddp and bool(getattr(model, "static_graph", False))
-            finds_unused = not self._is_ddp or is_static or bool(model.find_unused_parameters)
-            self._steps = GradientSteps(
-                layout, self._moved, size=size, finds_unused=finds_unused, is_static=is_static
-            )
-            self._copy_wide_parameters()
-            self._begin(None, 0)
-            if finds_unused and size > 1:
-                self._means = SmallMeans(self._group, "used", len(layout.parameters))
-            self._reset_step()
-            if isinstance(model, DistributedDataParallel):
-                self._hook_state = _ddp.register_hook(model, self)
+            self._open(trained)
         except BaseException as error:
             self._give_up(error)
             raise
+        _attached[trained.model] = self
+        if self._hook_state is not None:
+            self._hook_state.exchange = self
+
+    def _open(self, trained: TrainedModel) -> None:
+        """Makes the models of all ranks equal, and begins the run."""
+        self._steps = GradientSteps(
+            self._layout,
+            self._moved,
+            size=self.size,
+            finds_unused=trained.finds_unused,
+            is_static=trained.is_static,
+        )
+        self._copy_wide_parameters()
+        self._begin(None, 0)
+        if trained.finds_unused and self.size > 1:
+            self._means = SmallMeans(self._group, "used", len(self._layout.parameters))
         self._moved.move()
-        _attached[model] = self
 
     def _begin(self, state: Optional[torch.Tensor], step: int) -> None:
         self._session = self._open_session(**self._options)
         if state is not None:
             self._session.load(state.data_ptr(), state.numel())
         if self.size == 1:
-            nothing = torch.zeros(1)
-            self._session.begin(nothing.data_ptr(), 1, step)
+            self._session.begin(HostMemory(torch.zeros(1)), step)
         else:
             self._begin_with_parameters(self._session, step)
-        self._steps_taken = step
+        self._steps_taken = self._first_step = step
         self._steps.set_buckets([bucket["begin"] for bucket in self._session.info()["buckets"]])
 
     def _begin_with_parameters(self, session: Session, step: int) -> None:
@@ -174,16 +186,12 @@ class GradientExchange(Wire):
         tensors = [p.detach() for p in self._layout.parameters]
         own.gather(list(tensors))
         common.flat.copy_(own.flat)
-        session.begin(common.address, common.numel, step)
+        session.begin(common, step)
         for tensor, before, after in zip(tensors, own.views, common.views):
             if not torch.equal(before, after):
                 tensor.copy_(after)
 
     # --- A step.
-
-    def _reset_step(self) -> None:
-        self._is_between_steps = True
-        self._held: List[Tuple[Any, torch.Tensor, List[Tuple[int, torch.Tensor]]]] = []
 
     def _start_step(self) -> None:
         if not self._is_between_steps:
@@ -192,7 +200,9 @@ class GradientExchange(Wire):
             )
         self._require_session()
         self._moved.check()
-        scale = float(self._scaler.get_scale()) if self._scaler is not None else 1.0
+        self._frozen.check()
+        self._is_scaled = is_enabled(self._scaler)
+        scale = float(self._scaler.get_scale()) if self._is_scaled else 1.0
         self._is_between_steps = False
         self._steps.start(scale)
 
@@ -205,44 +215,67 @@ class GradientExchange(Wire):
         return is_applied
 
     def on_bucket(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
-        """Called by DistributedDataParallel for each of its buckets, in the same order on all ranks.
+        """Called by DistributedDataParallel for each of its buckets, in the same order everywhere.
 
-        The last call waits for the exchange: backward has nothing left to compute then, and an
-        error is raised where the program called backward().
+        The last call waits for the exchange: backward has nothing left to compute then. An error
+        is raised where the program called backward(), but only after DistributedDataParallel has
+        completed its step: otherwise it would refuse the next one.
         """
+        buffer = bucket.buffer()
+        on_device = [] if buffer.device.type == "cpu" else [buffer.device]
+        future: "torch.futures.Future[torch.Tensor]" = torch.futures.Future(devices=on_device)
+        if bucket.index() == 0:
+            self._failure, self._held = None, []
+        self._held.append(HeldBucket(future, buffer, []))
+        try:
+            if self._failure is None:
+                self._exchange_bucket(bucket, self._held[-1])
+        except Exception as error:
+            is_alive = isinstance(error, ConfigError) and self._is_between_steps
+            if self._ddp_waits and not is_alive:
+                raise  # another rank may have failed, for which DistributedDataParallel would wait
+            self._failure = error
+        if bucket.is_last():
+            if self._failure is not None:
+                self._raise_after_backward(self._failure)
+            held, self._held = self._held, []
+            for each in held:
+                each.future.set_result(each.buffer)
+        return future
+
+    def _exchange_bucket(self, bucket: Any, held: HeldBucket) -> None:
         if bucket.index() == 0:
             self._start_step()
-        buffer = bucket.buffer()
-        parts = []
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             index = self._layout.index_of(parameter)
             gradient = self._layout.like_parameter(index, gradient)
-            parts.append((index, gradient))
+            held.parts.append((index, gradient))
             self._steps.take(index, gradient)
         self._steps.submit_ready(self._require_session())
-        on_device = [] if buffer.device.type == "cpu" else [buffer.device]
-        future: "torch.futures.Future[torch.Tensor]" = torch.futures.Future(devices=on_device)
-        self._held.append((future, buffer, parts))
         if bucket.is_last():
-            self._complete_futures()
-        return future
+            self._deliver_buckets()
 
-    def _complete_futures(self) -> None:
-        is_applied = self._finish_exchange()
-        if is_applied:
-            for _, _, parts in self._held:
-                for index, gradient in parts:
+    def _deliver_buckets(self) -> None:
+        if self._finish_exchange():
+            for held in self._held:
+                for index, gradient in held.parts:
                     self._steps.deliver(index, gradient)
         else:
-            for _, buffer, _ in self._held:
+            for held in self._held:
                 # A GradScaler must see that the step was not finite, also on ranks where it was.
-                buffer.fill_(0.0 if self._scaler is None else float("inf"))
-            if self._scaler is None:
+                held.buffer.fill_(float("inf") if self._is_scaled else 0.0)
+            if not self._is_scaled:
                 _ddp.after_backward(self._drop_gradients)
         self._steps.hand_over()
-        for future, buffer, _ in self._held:
-            future.set_result(buffer)
-        self._reset_step()
+        self._is_between_steps = True
+
+    def _raise_after_backward(self, error: Exception) -> None:
+        def fail() -> None:
+            self._drop_gradients()  # they were not exchanged
+            raise error
+
+        if not _ddp.after_backward(fail):
+            raise error
 
     def _drop_gradients(self) -> None:
         """Leaves nothing that optimizer.step() could apply: no gradient, momentum or decay."""
@@ -251,9 +284,10 @@ class GradientExchange(Wire):
 
     def reduce_gradients(self) -> bool:
         """Exchanges the gradients of the model; see thinwire.torch.reduce_gradients()."""
-        if self._is_ddp:
+        if self._hook_state is not None:
             raise UsageError(
-                "thinwire: DistributedDataParallel exchanges the gradients of this model in backward"
+                "thinwire: DistributedDataParallel exchanges the gradients of this model in "
+                "backward"
             )
         parameters = self._layout.parameters
         for name, parameter in zip(self._layout.names, parameters):
@@ -271,42 +305,45 @@ class GradientExchange(Wire):
                 if parameter.grad is None and self._steps.was_used(index) and self.size > 1:
                     parameter.grad = torch.zeros_like(parameter)
                 self._steps.deliver(index, parameter.grad)
-        elif self._scaler is None:
-            self._drop_gradients()
-        else:
+        elif self._is_scaled:
             for parameter in parameters:
                 parameter.grad = torch.full_like(parameter, float("inf"))
+        else:
+            self._drop_gradients()
         self._steps.hand_over()
-        self._reset_step()
+        self._is_between_steps = True
         return is_applied
 
     # --- Checkpoints.
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns the state of this rank: residuals, velocities. Every rank saves its own."""
-        state = self._saved_state()
-        undelivered = self._steps.undelivered
-        state["undelivered"] = None if undelivered is None else undelivered.flat.clone()
-        return state
+        return {**self._saved_state(), **self._steps.state()}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Continues from a state that state_dict() returned on this rank; all ranks together."""
         session = self._require_session()
         try:
             saved = self._check_state(state)
+            self._steps.load(state)
             session.close()
             self._copy_wide_parameters()
             self._begin(saved, state["step"])
-            undelivered = self._steps.undelivered
-            if undelivered is not None and state["undelivered"] is not None:
-                undelivered.flat.copy_(state["undelivered"])
         except BaseException as error:
             self._give_up(error)
             raise
-        self._reset_step()
+        self._is_between_steps = True
 
-    def _end(self, session: Session, limit: float) -> None:
-        session.end(0, 0, limit)
+    def _end(self, session: Session, limit: float, reason: str) -> None:
+        session.end(None, limit, reason)
+
+    def _why_no_step(self) -> str:
+        if self._hook_state is not None:
+            return "no backward() went through the DistributedDataParallel model"
+        return (
+            "reduce_gradients() was not called; pass the DistributedDataParallel model, not its "
+            ".module, if there is one"
+        )
 
     def _close_sessions(self) -> None:
         if self._means is not None:

@@ -1,8 +1,8 @@
 """How the ranks of a PyTorch program form thinwire's group.
 
-With a process group, rank 0 listens at a free port and tells the others its address and a fresh
-token through the store of that group. Without one, the variables of the launcher (RANK, WORLD_SIZE, MASTER_ADDR,
-MASTER_PORT) serve.
+With a process group, rank 0 listens at a free port and sends the others its address and a fresh
+token through the store of that group. Without one, the variables of the launcher (RANK,
+WORLD_SIZE, MASTER_ADDR, MASTER_PORT) serve.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import json
 import os
 import secrets
 import time
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import torch.distributed as dist
 
 from thinwire import _group
 from thinwire._errors import ConfigError, Error, JoinError
 from thinwire.torch import _addresses
+from thinwire.torch._options import JoinOptions
 
 _joined_by_variables = 0  # groups of this process so far that used MASTER_PORT
-_meetings: Dict[str, int] = {}  # how often the ranks of a process group have met so far
 
 
 def world_size(process_group: Optional[Any]) -> int:
@@ -30,18 +30,16 @@ def world_size(process_group: Optional[Any]) -> int:
     return int(_through_variables(os.environ)["size"])
 
 
-def join_group(
-    process_group: Optional[Any], timeout: float, join_timeout: float, network: Optional[str]
-) -> _group.Group:
+def join_group(join: JoinOptions) -> _group.Group:
     """Called by all ranks together. Raises JoinError if not all ranks join in time."""
     global _joined_by_variables
-    deadline = time.monotonic() + join_timeout
-    options: Dict[str, Any] = {"timeout": timeout}
-    if network:
-        options["network"] = network
+    deadline = time.monotonic() + join.join_timeout
+    options: Dict[str, Any] = {"timeout": join.timeout}
+    if join.network:
+        options["network"] = join.network
     if dist.is_available() and dist.is_initialized():
-        meeting = _Meeting(process_group, deadline, join_timeout)
-        options.update(_through_process_group(meeting))
+        store = _StoreExchange(join.process_group, deadline, join.join_timeout)
+        options.update(_through_process_group(store))
     else:
         options.update(_through_variables(os.environ))
         _joined_by_variables += 1
@@ -50,22 +48,24 @@ def join_group(
     return _group.Group(**options)
 
 
-class _Meeting:
-    """Small messages between the ranks of a process group, through its store, until a deadline.
+class _StoreExchange:
+    """A question of every rank to rank 0 and its answer, through the store of a process group.
 
     A collective would be left behind when it takes too long, and the end of the program would wait
     for it until the time-out of torch.
+
+    Every rank writes its question with a fresh number, under a key that is always the same. So
+    ranks find each other again after a call that failed on some of them. Rank 0 answers under a key
+    with the number of the question. Keys are deleted after use: the answer contains a secret.
     """
 
     def __init__(self, process_group: Optional[Any], deadline: float, limit: float) -> None:
         self._group = process_group
         self.rank, self.size = dist.get_rank(process_group), dist.get_world_size(process_group)
-        ranks = range(self.size)
-        members = [dist.get_global_rank(process_group, r) for r in ranks] if process_group else ranks
-        group = ".".join(map(str, members))
-        _meetings[group] = _meetings.get(group, 0) + 1
-        self._name = f"thinwire/{group}/{_meetings[group]}"
-        self._rounds = 0
+        members: List[int] = list(range(self.size))
+        if process_group:
+            members = [dist.get_global_rank(process_group, rank) for rank in members]
+        self._name = f"thinwire/{'.'.join(map(str, members))}"
         self._deadline = deadline
         self._limit = limit
         self._store: Any = None
@@ -74,19 +74,23 @@ class _Meeting:
         except (AttributeError, KeyError):
             pass  # such as with MPI
 
-    def all_gather(self, message: Any) -> List[Any]:
-        """Returns the messages of all ranks. Raises JoinError at the deadline."""
+    def ask(self, question: Any, answer: Callable[[List[Any]], Any]) -> Any:
+        """Returns what ``answer`` returns on rank 0 for the questions of all ranks.
+
+        Raises JoinError at the deadline.
+        """
         if self._store is None:
-            everyone: List[Any] = [None] * self.size
-            dist.all_gather_object(everyone, message, group=self._group)
-            return everyone
-        self._rounds += 1
-        keys = [f"{self._name}/{self._rounds}/{rank}" for rank in range(self.size)]
+            return self._ask_by_collectives(question, answer)
+        number = secrets.token_hex(8)
+        own = self._question_key(self.rank)
         try:
-            self._store.set(keys[self.rank], json.dumps(message))
-            self._store.add(keys[self.rank] + "/here", 1)
-            self._wait_for([key + "/here" for key in keys])
-            return [json.loads(self._store.get(key)) for key in keys]
+            self._write(own, {"number": number, "question": question})
+            try:
+                if self.rank == 0:
+                    self._answer_all(answer)
+                return self._wait_for_answer(number)
+            finally:
+                self._delete(own)
         except RuntimeError as error:
             if isinstance(error, Error):
                 raise
@@ -95,51 +99,101 @@ class _Meeting:
                 "the process that holds it, usually rank 0, has ended"
             ) from error
 
-    def _wait_for(self, keys: List[str]) -> None:
-        missing = dict(enumerate(keys))
+    def _ask_by_collectives(self, question: Any, answer: Callable[[List[Any]], Any]) -> Any:
+        questions: List[Any] = [None] * self.size
+        dist.all_gather_object(questions, question, group=self._group)
+        answers: List[Any] = [None] * self.size
+        own = answer(questions) if self.rank == 0 else None
+        dist.all_gather_object(answers, own, group=self._group)
+        return answers[0]
+
+    def _question_key(self, rank: int) -> str:
+        return f"{self._name}/question/{rank}"
+
+    def _answer_all(self, answer: Callable[[List[Any]], Any]) -> None:
+        keys = [self._question_key(rank) for rank in range(self.size)]
+        self._poll(lambda: all(map(self._has, keys)))
+        messages = [json.loads(self._store.get(key)) for key in keys]
+        for key in keys[1:]:  # so that the next call does not answer them again
+            self._delete(key)
+        result = answer([message["question"] for message in messages])
+        for message in messages:
+            self._write(f"{self._name}/answer/{message['number']}", result)
+
+    def _wait_for_answer(self, number: str) -> Any:
+        key = f"{self._name}/answer/{number}"
+        self._poll(lambda: self._has(key))
+        answer = json.loads(self._store.get(key))
+        self._delete(key)
+        return answer
+
+    def _write(self, key: str, message: Any) -> None:
+        self._store.set(key, json.dumps(message))
+        self._store.add(key + "/is_here", 1)
+
+    def _has(self, key: str) -> bool:
+        # A get() would wait until the key is there. add() never waits.
+        return bool(self._store.add(key + "/is_here", 0))
+
+    def _delete(self, key: str) -> None:
+        try:
+            self._store.delete_key(key + "/is_here")
+            self._store.delete_key(key)
+        except (RuntimeError, NotImplementedError):
+            pass  # the store has ended
+
+    def _poll(self, is_complete: Callable[[], bool]) -> None:
         pause = 0.001
-        while True:
-            missing = {rank: key for rank, key in missing.items() if not self._store.add(key, 0)}
-            if not missing:
-                return
+        while not is_complete():
             if time.monotonic() > self._deadline:
-                shown = ", ".join(map(str, missing))
-                raise JoinError(
-                    f"thinwire: not all {self.size} ranks called attach() or average() within "
-                    f"{self._limit:g} s (missing: {shown}); look at the output of the missing ranks",
-                    {"kind": "join", "rank": self.rank, "peer": next(iter(missing))},
-                )
+                self._raise_missing()
             time.sleep(pause)
             pause = min(0.1, 1.5 * pause)
 
+    def _raise_missing(self) -> None:
+        keys = map(self._question_key, range(self.size))
+        missing = [rank for rank, key in enumerate(keys) if not self._has(key)]
+        shown = f" (missing: {', '.join(map(str, missing))})" if missing else ""
+        raise JoinError(
+            f"thinwire: not all {self.size} ranks called attach() or average() within "
+            f"{self._limit:g} s{shown}; look at the output of the missing ranks",
+            {"kind": "join", "rank": self.rank, "peer": missing[0] if missing else None},
+        )
 
-def _through_process_group(meeting: _Meeting) -> Dict[str, Any]:
-    rank, size = meeting.rank, meeting.size
-    if size == 1:
+
+def _through_process_group(store: _StoreExchange) -> Dict[str, Any]:
+    if store.size == 1:
         return {"rank": 0, "size": 1}
-    ranks = meeting.all_gather(_addresses.about_this_rank(os.environ))
-    message: Dict[str, Any] = {}
     descriptor = -1
-    if rank == 0:
+
+    def listen(ranks: List[Any]) -> Dict[str, Any]:
+        """Called on rank 0. The other ranks must not wait for its address if it has none."""
+        nonlocal descriptor
         try:
             host = _addresses.address_of_rank_0(ranks, os.environ.get("GLOO_SOCKET_IFNAME", ""))
             port, descriptor = _group.listen(host)
-            message = {"host": host, "port": port, "token": secrets.token_hex(32)}
-        except (Error, OSError) as error:  # the other ranks must not wait for an address
-            message = {"error": str(error)}
-    message = meeting.all_gather(message)[0]
-    if "error" in message:
-        raise ConfigError(
-            f"thinwire: rank 0 cannot listen ({message['error']}); set MASTER_ADDR to an address of "
-            "its machine that the other ranks can reach"
-        )
+        except (Error, OSError) as error:
+            return {"error": str(error)}
+        return {"host": host, "port": port, "token": secrets.token_hex(32)}
+
+    try:
+        answer = store.ask(_addresses.about_this_rank(os.environ), listen)
+        if "error" in answer:
+            raise ConfigError(
+                f"thinwire: rank 0 cannot listen ({answer['error']}); set MASTER_ADDR to an "
+                "address of its machine that the other ranks can reach"
+            )
+    except BaseException:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise
     return {
-        "rank": rank,
-        "size": size,
-        "master_host": message["host"],
-        "master_port": message["port"],
+        "rank": store.rank,
+        "size": store.size,
+        "master_host": answer["host"],
+        "master_port": answer["port"],
         "master_socket": descriptor,
-        "token": message["token"],
+        "token": answer["token"],
     }
 
 
@@ -157,7 +211,8 @@ def _through_variables(variables: Mapping[str, str]) -> Dict[str, Any]:
         except ValueError:
             raise ConfigError(f"thinwire: {name} is no number ({text!r})") from None
     host = variables.get("MASTER_ADDR", "127.0.0.1")
-    has_other_machines = variables.get("LOCAL_WORLD_SIZE", "") not in ("", str(values["WORLD_SIZE"]))
+    ranks_here = variables.get("LOCAL_WORLD_SIZE", "")
+    has_other_machines = ranks_here not in ("", str(values["WORLD_SIZE"]))
     if values["RANK"] == 0 and has_other_machines:
         _addresses.refuse_loopback(host)
     # torchrun's own store listens at MASTER_PORT, and every further group needs a port of its own.

@@ -73,19 +73,26 @@ class MovedSettings:
         if optimizer is None:
             if _specs.wants_momentum(spec) and size > 1:
                 raise ConfigError(
-                    f"thinwire: '{spec}' applies momentum before the exchange, but knows none; pass "
-                    "the optimizer to attach(), whose momentum it takes over"
+                    f"thinwire: '{spec}' applies momentum before the exchange, but knows none; "
+                    "pass the optimizer to attach(), whose momentum it takes over"
                 )
             return
         name = type(optimizer).__name__
         if optimizer in _held:
             raise ConfigError(
-                f"thinwire: another exchange applies the momentum of this {name}; use one optimizer "
-                "for each model, or close() the other exchange first"
+                f"thinwire: another exchange applies the momentum of this {name}; use one "
+                "optimizer for each model, or close() the other exchange first"
             )
         if not isinstance(optimizer, torch.optim.SGD):
             _refuse_wanted_momentum(spec, name)
             return
+        self._prepare(optimizer, spec, size, parameters)
+
+    def _prepare(
+        self, optimizer: torch.optim.SGD, spec: str, size: int, parameters: Iterable[torch.Tensor]
+    ) -> None:
+        """Finds out which settings move. Raises ConfigError if they cannot."""
+        name = type(optimizer).__name__
         groups = optimizer.param_groups
         # A checkpoint that was saved meanwhile has the settings below SAVED.
         self._settings = [{key: {**g, **g.get(SAVED, {})}[key] for key in MOVED} for g in groups]
@@ -158,9 +165,9 @@ class MovedSettings:
             for key in self._zeroed:
                 if group[key]:
                     raise ConfigError(
-                        f"thinwire: {key} ({group[key]}) of {type(self._optimizer).__name__} would be "
-                        "applied twice, because the strategy applies it, too; load the state of an "
-                        "optimizer before attach(), and give OneCycleLR or CyclicLR "
+                        f"thinwire: {key} ({group[key]}) of {type(self._optimizer).__name__} would "
+                        "be applied twice, because the strategy applies it, too; load the state of "
+                        "an optimizer before attach(), and give OneCycleLR or CyclicLR "
                         "cycle_momentum=False"
                     )
 
@@ -181,8 +188,8 @@ def _check_parameters(
         for parameter in group["params"]:
             if parameter.requires_grad and id(parameter) not in attached:
                 raise ConfigError(
-                    f"thinwire: {name} also has parameters that are not in this model; '{spec}' would "
-                    "take their momentum away; use one optimizer for each model, or "
+                    f"thinwire: {name} also has parameters that are not in this model; '{spec}' "
+                    "would take their momentum away; use one optimizer for each model, or "
                     f"{_specs.keep_momentum(spec)}"
                 )
 
@@ -198,8 +205,8 @@ def _check_movable(
     for setting in settings if moves_momentum else []:
         if any(setting[key] != settings[0][key] for key in ("momentum", "nesterov")):
             raise ConfigError(
-                f"thinwire: '{spec}' applies momentum before the exchange, but the parameter groups "
-                f"of {name} have different momentum; {remedy}"
+                f"thinwire: '{spec}' applies momentum before the exchange, but the parameter "
+                f"groups of {name} have different momentum; {remedy}"
             )
     for group in groups:
         if moves_momentum and group["dampening"]:
@@ -209,14 +216,14 @@ def _check_movable(
             )
         if group.get("maximize"):
             raise ConfigError(
-                f"thinwire: '{spec}' applies momentum and weight decay before the exchange, and does "
-                f"not know maximize=True of {name}; use the negative loss instead"
+                f"thinwire: '{spec}' applies momentum and weight decay before the exchange, and "
+                f"does not know maximize=True of {name}; use the negative loss instead"
             )
 
 
 def _refuse_wanted_momentum(spec: str, name: str) -> None:
     if _specs.wants_momentum(spec):
         raise ConfigError(
-            f"thinwire: '{spec}' applies momentum before the exchange, and {name} would apply its own "
-            f"after it; use torch.optim.SGD, or {_specs.keep_momentum(spec)}"
+            f"thinwire: '{spec}' applies momentum before the exchange, and {name} would apply its "
+            f"own after it; use torch.optim.SGD, or {_specs.keep_momentum(spec)}"
         )

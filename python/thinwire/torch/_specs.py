@@ -1,4 +1,4 @@
-"""What thinwire.torch reads in a strategy's spec, "name:key=value,key=value"."""
+"""The parts of a strategy's spec, "name:key=value,key=value", that thinwire.torch reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def keep_momentum(spec: str) -> str:
     if not any(key["name"] == "momentum" for strategy in known for key in strategy["keys"]):
         return "use an optimizer without momentum"
     kept = [f"{key}={value}" for key, value in keys_of(spec).items() if key != "momentum"]
-    return f"write '{name}:{','.join([*kept, 'momentum=plain'])}' to leave momentum to the optimizer"
+    keys = ",".join([*kept, "momentum=plain"])
+    return f"write '{name}:{keys}' to leave momentum to the optimizer"
 
 
 def wants_momentum(spec: str) -> bool:
@@ -40,8 +41,8 @@ def check_strategy(spec: str, size: int, wanted: str, other: str) -> str:
         raise ConfigError(f"thinwire: '{spec}' exchanges {info['exchanges']}; use {other} for it")
     if info["serving_ranks"] > 0:
         raise ConfigError(
-            f"thinwire: with '{spec}' {info['serving_ranks']} ranks would only serve the others, but "
-            "every rank of a PyTorch program trains; leave out the key servers"
+            f"thinwire: with '{spec}' {info['serving_ranks']} ranks would only serve the others, "
+            "but every rank of a PyTorch program trains; leave out the key servers"
         )
     return str(info["sync_mode"])
 
@@ -51,6 +52,6 @@ def check_steps_per_epoch(spec: str, steps_per_epoch: float) -> None:
     warmup = keys_of(spec).get("warmup", "auto")
     if warmup not in ("auto", "none") and steps_per_epoch <= 0:
         raise ConfigError(
-            f"thinwire: warmup={warmup} of '{spec}' has one density per epoch, but the length of an "
-            "epoch is unknown; pass steps_per_epoch= to attach()"
+            f"thinwire: warmup={warmup} of '{spec}' has one density per epoch, but the length of "
+            "an epoch is unknown; pass steps_per_epoch= to attach()"
         )

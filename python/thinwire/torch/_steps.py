@@ -8,7 +8,7 @@ import torch
 
 from thinwire._errors import ConfigError
 from thinwire._group import Session
-from thinwire.torch._buffers import Layout
+from thinwire.torch._buffers import HostMemory, Layout
 from thinwire.torch._device import CopyQueue
 from thinwire.torch._sgd import MovedSettings
 from thinwire.torch._wire import SmallMeans
@@ -23,7 +23,13 @@ class GradientSteps:
     """
 
     def __init__(
-        self, layout: Layout, moved: MovedSettings, *, size: int, finds_unused: bool, is_static: bool
+        self,
+        layout: Layout,
+        moved: MovedSettings,
+        *,
+        size: int,
+        finds_unused: bool,
+        is_static: bool,
     ) -> None:
         self._layout = layout
         self._is_alone = size == 1  # then gradients stay as they are
@@ -82,8 +88,9 @@ class GradientSteps:
                 self._checks.append(torch.isfinite(gradient).all())
             return
         if self._asks:
-            known = is_used is not None or gradient is None
-            self._own_use[index] = bool(is_used) if known else gradient.any()  # type: ignore[union-attr]
+            if is_used is None and gradient is not None:
+                is_used = gradient.any()  # evaluated later: a GPU may still compute it
+            self._own_use[index] = False if is_used is None else is_used
         if self._defers:
             self._deferred.append((index, gradient))
         else:
@@ -118,12 +125,13 @@ class GradientSteps:
 
     def submit_ready(self, session: Session, all_of_them: bool = False) -> None:
         """Starts the exchange of buckets that are in host memory, in the order of take()."""
-        assert self._gradients is not None or not self._ready
+        gradients = self._gradients
+        assert gradients is not None or not self._ready
         while self._ready and (all_of_them or all(event.query() for event in self._ready[0][1])):
             bucket, events = self._ready.pop(0)
             for event in events:
                 event.synchronize()
-            session.submit(bucket, 0, self._gradients.address, self._gradients.numel)  # type: ignore[union-attr]
+            session.submit(bucket, None, gradients)  # type: ignore[arg-type]
 
     def finish(self, session: Session, means: Optional[SmallMeans]) -> bool:
         """Completes the exchange. Returns whether its results are to be delivered."""
@@ -136,11 +144,12 @@ class GradientSteps:
         if any(self._missing):
             raise ConfigError(
                 "thinwire: DistributedDataParallel did not exchange the gradients of "
-                f"{', '.join(self._missing_names())}; layers with sparse gradients need sparse=False"
+                f"{', '.join(self._missing_names())}; layers with sparse gradients need "
+                "sparse=False"
             )
         self.submit_ready(session, all_of_them=True)
         skipped = session.wait()
-        session.finish_step(0, 0, 0, 0.0)
+        session.finish_step(None, 0, 0.0)
         if self._asks and not self._defers:
             self._ask(means)
         return not skipped
@@ -148,9 +157,9 @@ class GradientSteps:
     def _finish_alone(self, session: Session) -> bool:
         is_finite = all(bool(check) for check in self._checks)
         self._is_finite.fill_(0.0 if is_finite else float("nan"))
-        session.submit(0, 0, self._is_finite.data_ptr(), 1)
+        session.submit(0, None, HostMemory(self._is_finite))
         skipped = session.wait()
-        session.finish_step(0, 0, 0, 0.0)
+        session.finish_step(None, 0, 0.0)
         return not skipped
 
     def _ask(self, means: Optional[SmallMeans]) -> None:
@@ -168,7 +177,7 @@ class GradientSteps:
         return self._used[index]
 
     def deliver(self, index: int, gradient: Optional[torch.Tensor]) -> None:
-        """Copies an exchanged gradient to torch. None, or a parameter that no rank used: not now."""
+        """Copies an exchanged gradient to torch, if there is one and some rank used it."""
         if self._gradients is None:
             return
         view = self._gradients.views[index]
@@ -189,6 +198,26 @@ class GradientSteps:
         undelivered.sub_(gradient.to("cpu", torch.float32), alpha=1.0 / self._scale)
         # A value that is too large for 16 bits became infinite; what is left of it is no number.
         undelivered.nan_to_num_(0.0, 0.0, 0.0)
+
+    def state(self) -> Dict[str, Any]:
+        """Returns the part of a saved state that is not in the session."""
+        undelivered = None if self.undelivered is None else self.undelivered.flat.clone()
+        return {"undelivered": undelivered, "known": list(self._is_known)}
+
+    def load(self, state: Dict[str, Any]) -> None:
+        """Takes over what state() returned. Raises ConfigError if this exchange cannot keep it."""
+        undelivered = state["undelivered"]
+        if self.undelivered is None and undelivered is not None:
+            raise ConfigError(
+                "thinwire: the saved state has gradients that were not delivered yet, but this "
+                "exchange keeps none; use the same options of DistributedDataParallel "
+                "(find_unused_parameters, static_graph) and the same types of parameters"
+            )
+        if self.undelivered is not None:
+            self.undelivered.flat.zero_()
+            if undelivered is not None:
+                self.undelivered.flat.copy_(undelivered)
+        self._is_known = list(state["known"])
 
     def hand_over(self) -> None:
         """Lets the program's computation follow the copies of deliver()."""

@@ -1,26 +1,26 @@
-"""What attach() and average() have in common: the group, the session, and how they end."""
+"""The common part of attach() and average(): the group, the session, and how they end."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import math
+import multiprocessing.util
 import os
 import sys
-from typing import Any, Dict, List, Optional, TypeVar
+from typing import Any, Dict, Iterator, List, Optional, TypeVar
 
 import torch
 
 from thinwire import _group
-from thinwire._errors import ConfigError, Error, UsageError, WireError
+from thinwire._errors import ConfigError, DeadlineError, Error, UsageError, WireError
 from thinwire.torch import _join
-from thinwire.torch._buffers import Layout
+from thinwire.torch._buffers import HostMemory, Layout
+from thinwire.torch._options import JoinOptions
 
 _Self = TypeVar("_Self", bound="Wire")
 
-STATE_VERSION = 1
-# The time in seconds for which ranks wait for a silent one by default. It is longer than what one
-# rank usually does while the others wait, such as the evaluation of a model by rank 0 alone.
-TIMEOUT = 300.0
+STATE_VERSION = 2
 # How long, in seconds, a program that ends without close() waits for the other ranks. Then ranks
 # that still need this one get an error.
 EXIT_LIMIT = 10.0
@@ -38,17 +38,17 @@ class SmallMeans:
     """
 
     def __init__(self, group: _group.Group, name: str, count: int) -> None:
-        self._values = torch.zeros(count, dtype=torch.float32)
+        self._values = HostMemory(torch.zeros(count, dtype=torch.float32))
         tensors = [{"name": name, "shape": [count]}]
         self._session = _group.Session(group, strategy="dense", tensors=tensors)
-        self._session.begin(self._values.data_ptr(), count, 0)
+        self._session.begin(self._values, 0)
 
     def __call__(self, values: List[float]) -> List[float]:
-        self._values.copy_(torch.tensor(values, dtype=torch.float32))
-        self._session.submit(0, 0, self._values.data_ptr(), len(values))
+        self._values.tensor.copy_(torch.tensor(values, dtype=torch.float32))
+        self._session.submit(0, None, self._values)
         self._session.wait()
-        self._session.finish_step(0, 0, 0, 0.0)
-        return list(self._values.tolist())
+        self._session.finish_step(None, 0, 0.0)
+        return list(self._values.tensor.tolist())
 
     def close(self) -> None:
         self._session.close()
@@ -57,26 +57,20 @@ class SmallMeans:
 class Wire:
     """A model that is synchronized by a strategy. A context manager; see close()."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        spec: str,
-        *,
-        process_group: Optional[Any],
-        timeout: float,
-        join_timeout: float,
-        network: Optional[str],
-    ) -> None:
+    def __init__(self, layout: Layout, spec: str, join: JoinOptions) -> None:
         self.spec = spec
         self._layout = layout
         self._process = os.getpid()
         self._session: Optional[_group.Session] = None
         self._is_between_steps = True
         self._steps_taken = 0
+        self._first_step = 0  # the number of the first step since the last begin of a session
+        self._timeout = join.timeout
         self.blocked_seconds = 0.0  # the time for which the program waited for the exchange
-        self._group = _join.join_group(process_group, timeout, join_timeout, network)
+        self._group = _join.join_group(join)
         self.rank, self.size = self._group.rank, self._group.size
         _open_wires[self] = None
+        _close_all_at_exit()
 
     def _open_session(self, **options: Any) -> _group.Session:
         # One rank alone exchanges nothing; its session only counts steps.
@@ -87,8 +81,8 @@ class Wire:
     def _require_session(self) -> _group.Session:
         if self._process != os.getpid():
             raise UsageError(
-                "thinwire: used in a process that was forked after attach() or average(), such as a "
-                "worker of a DataLoader"
+                "thinwire: used in a process that was forked after attach() or average(), such as "
+                "a worker of a DataLoader"
             )
         if self._session is None:
             raise UsageError("thinwire: the exchange is closed")
@@ -102,7 +96,7 @@ class Wire:
         bits = torch.cat([p.to("cpu").reshape(-1) for p in wide]).view(torch.float32)
         tensors = [{"name": "float64 parameters", "shape": [bits.numel()]}]
         session = _group.Session(self._group, strategy="dense", tensors=tensors)
-        session.begin(bits.data_ptr(), bits.numel(), 0)  # copies bytes, whatever they mean
+        session.begin(HostMemory(bits), 0)  # copies bytes, whatever they mean
         session.close()
         values = bits.view(torch.float64).split([p.numel() for p in wide])
         for parameter, value in zip(wide, values):
@@ -119,13 +113,28 @@ class Wire:
         session = self._require_session()
         if not all_ranks:
             return {**session.stats(), "blocked_seconds": self.blocked_seconds}
-        session.sum_metrics()
-        everyone = self._gather_number(self.blocked_seconds)
+        with self._aborting():
+            session.sum_metrics()
+            everyone = self._gather_number(self.blocked_seconds)
         own = {"blocked_seconds": self.blocked_seconds, "blocked_seconds_of_ranks": everyone}
         return {**session.stats(), **own}
 
+    @contextlib.contextmanager
+    def _aborting(self) -> Iterator[None]:
+        """Ends the exchange if this rank leaves others alone in an operation of all ranks."""
+        try:
+            yield
+        except UsageError:
+            raise  # nothing was started
+        except BaseException as error:
+            self.abort(f"rank {self.rank} {describe(error)}")
+            raise
+
     def _gather_number(self, value: float) -> List[float]:
-        """Returns the values of all ranks; all ranks call it together, between two steps."""
+        """Returns the values of all ranks; all ranks call it together, between two steps.
+
+        The caller aborts if it fails.
+        """
         means = SmallMeans(self._group, "a number of each rank", self.size)
         own = [value * self.size if rank == self.rank else 0.0 for rank in range(self.size)]
         values = means(own)
@@ -166,24 +175,41 @@ class Wire:
         return saved
 
     def close(self) -> None:
-        """Ends the exchange; all ranks call it. Called at the exit of the interpreter, too."""
-        self._close(math.inf)
+        """Ends the exchange; all ranks call it. Called at the exit of the interpreter, too.
 
-    def _close(self, limit: float) -> None:
+        Raises DeadlineError if the other ranks do not call it within ``timeout`` seconds.
+        """
+        waited = f"rank {self.rank} waited {self._timeout:g} s in close() for the other ranks"
+        self._close(math.inf, self._timeout, waited)
+
+    def _close_at_exit(self) -> None:
+        try:
+            self._close(EXIT_LIMIT, EXIT_LIMIT, "its program ended without close()")
+        except DeadlineError:
+            pass  # the other ranks get an error if they still need this one
+
+    def _close(self, end_limit: float, leave_limit: float, reason: str) -> None:
+        """Ends the session and leaves the group, each within a limit in seconds.
+
+        A finite end_limit means that the program ends. The reason is that of a limit's errors.
+        """
         if not self._group.is_open:
             return
         if not self._is_between_steps:
             return self.abort(f"rank {self.rank} gave up in the middle of a step")
+        if self._steps_taken == self._first_step:
+            _group.log.warning(
+                "thinwire: the exchange of '%s' is closed without a single step; %s",
+                self.spec,
+                self._why_no_step(),
+            )
         session, self._session = self._session, None
         try:
             if session is not None:
-                self._end(session, limit)
-            if not self._group.is_open:  # given up at the limit
-                return
-            if session is not None:
+                self._end(session, end_limit, reason)
                 session.close()
             self._close_sessions()
-            self._group.leave(limit)
+            self._group.leave(leave_limit, reason)
             self._on_closed()
         finally:
             self._group.close()
@@ -194,8 +220,10 @@ class Wire:
         if not self._group.is_open:
             return
         self._session = None
-        self._group.abort(reason)
-        self._forget()
+        try:
+            self._group.abort(reason)
+        finally:
+            self._forget()
 
     def _give_up(self, error: BaseException) -> None:
         """Ends the exchange after attach() or average() has failed."""
@@ -206,15 +234,20 @@ class Wire:
                 if session is not None:
                     session.close()
                 self._close_sessions()
-                self._group.leave()
+                self._group.leave(self._timeout, f"rank {self.rank} {describe(error)}")
             except Error:
                 pass  # `error` is the cause
-            self._forget()
+            finally:
+                self._forget()
         else:
-            self.abort(f"rank {self.rank} failed with {type(error).__name__}: {error}")
+            self.abort(f"rank {self.rank} {describe(error)}")
 
-    def _end(self, session: _group.Session, limit: float) -> None:
+    def _end(self, session: _group.Session, limit: float, reason: str) -> None:
         """Ends the run of the session. A finite limit means that the program ends."""
+        raise NotImplementedError
+
+    def _why_no_step(self) -> str:
+        """Returns the likely mistakes of a program that never exchanged anything."""
         raise NotImplementedError
 
     def _close_sessions(self) -> None:
@@ -234,22 +267,52 @@ class Wire:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is None:
+        if error is None or is_success(error):
             self.close()
         else:
-            self.abort(f"rank {self.rank} failed with {kind.__name__}: {error}")
+            self.abort(f"rank {self.rank} {describe(error)}")
+
+
+def is_success(error: BaseException) -> bool:
+    """Returns whether it is the SystemExit of a program that ends without a failure."""
+    return isinstance(error, SystemExit) and error.code in (None, 0, False)
+
+
+def describe(error: BaseException) -> str:
+    """Returns how a rank failed, for the other ranks: "failed with ValueError: the text"."""
+    if isinstance(error, SystemExit):
+        # torch.multiprocessing prints the exception of its function and calls sys.exit(1).
+        cause = error.__cause__ or error.__context__
+        ended = f"ended with exit code {error.code}"
+        return ended if cause is None else f"{ended} after {type(cause).__name__}: {cause}"
+    return f"failed with {type(error).__name__}: {error}"
 
 
 def _close_all() -> None:
+    # In a process of multiprocessing, the exception is still going on. In a program of its own,
+    # Python has shown it; it does not tell about SystemExit.
+    failure = sys.exc_info()[1] or getattr(sys, "last_value", None)
     for wire in list(_open_wires):
-        failure = getattr(sys, "last_value", None)  # of an exception that ended the program
         try:
-            if failure is None:
-                wire._close(EXIT_LIMIT)
+            if failure is None or is_success(failure):
+                wire._close_at_exit()
             else:
-                wire.abort(f"rank {wire.rank} failed with {type(failure).__name__}: {failure}")
-        except Error as error:
+                wire.abort(f"rank {wire.rank} {describe(failure)}")
+        except Exception as error:  # the other exchanges must be closed, too
             _group.log.warning("%s", error)
 
 
+def _close_all_at_exit() -> None:
+    """Called once in each process that has an exchange.
+
+    Processes of multiprocessing do not call atexit's functions, or only after they have forgotten
+    the exception that ends them. They call Finalize's, which forked ones forget.
+    """
+    global _registered_in
+    if _registered_in != os.getpid():
+        _registered_in = os.getpid()
+        multiprocessing.util.Finalize(None, _close_all, exitpriority=100)
+
+
+_registered_in = 0
 atexit.register(_close_all)
