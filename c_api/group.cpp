@@ -25,6 +25,7 @@ void Group::run(const std::shared_ptr<Shared>& shared, const JoinOptions& option
   }
   std::unique_ptr<Transport> handle;  // destroyed last, without the mutex
   const std::lock_guard lock(shared->mutex);
+  if (!failure && shared->given_up) failure = std::make_exception_ptr(Error(shared->reason));
   shared->wire = nullptr;
   handle = std::move(shared->handle);
   shared->stage = failure ? Stage::failed : Stage::left;
@@ -79,8 +80,10 @@ void Group::leave() {
 void Group::abort(const std::string& reason) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->reason.empty()) shared_->reason = reason;
-  // Joining cannot be interrupted; the thread gives up when it is complete.
-  if (shared_->stage == Stage::joining) shared_->given_up = true;
+  // Joining cannot be interrupted; the thread gives up when it is complete. A leave ends early.
+  if (shared_->stage == Stage::joining || shared_->stage == Stage::leaving) {
+    shared_->given_up = true;
+  }
   if (shared_->handle) shared_->handle->abort(reason);
 }
 
