@@ -1,7 +1,8 @@
 // Ranks that fail, give up, differ or never join: every rank gets an error that names the cause.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
-#include <chrono>
+#include <fstream>
 #include <latch>
 
 #include "c_api/test_ranks.h"
@@ -129,10 +130,21 @@ TEST(CApi, AnAbortEndsTheOwnWait) {
   });
 }
 
+// Returns when the thread of this process sleeps in the kernel, as in a wait.
+void wait_until_blocked(pid_t thread) {
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  char state = 'R';
+  while (state != 'S') {
+    std::string line;
+    std::getline(std::ifstream(path), line);
+    state = line.at(line.rfind(')') + 2);
+  }
+}
+
 // A wait without a limit ends when another thread aborts or closes the group.
 TEST(CApi, AnotherThreadEndsAWaitWithoutALimit) {
   for (const bool closes : {false, true}) {
-    std::latch ended(1);
+    std::latch begun(2), ended(1);
     on_ranks(2, [&](const Rank& self, int rank) {
       tw_session session = 0;
       const std::string options = session_options("dense");
@@ -140,10 +152,11 @@ TEST(CApi, AnotherThreadEndsAWaitWithoutALimit) {
       Model model;
       ASSERT_EQ(tw_session_begin(session, model.params.data(), kNumel, 0), TW_OK);
       ASSERT_EQ(wait_for(session), TW_OK) << tw_error_text();
+      begun.arrive_and_wait();
       if (rank == 0) {
         ASSERT_EQ(tw_session_submit(session, 0, nullptr, model.grads.data(), kNumel), TW_OK);
-        std::thread other([&] {
-          std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the wait has begun
+        std::thread other([&, waiting = gettid()] {
+          wait_until_blocked(waiting);
           int level = 0;
           char text[1000];
           std::size_t needed = 0;
@@ -164,12 +177,13 @@ TEST(CApi, AnotherThreadEndsAWaitWithoutALimit) {
 
 // A close also ends the wait for ranks that do not leave.
 TEST(CApi, ACloseEndsTheWaitForTheLeave) {
-  std::latch ended(1);
+  std::latch joined(2), ended(1);
   on_ranks(2, [&](const Rank& self, int rank) {
+    joined.arrive_and_wait();
     if (rank == 0) {
       ASSERT_EQ(tw_group_leave(self.group), TW_OK);
-      std::thread other([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the wait has begun
+      std::thread other([&, waiting = gettid()] {
+        wait_until_blocked(waiting);
         EXPECT_EQ(tw_group_close(self.group), TW_OK);
       });
       EXPECT_EQ(tw_group_wait(self.group, kForever), TW_FAILURE) << tw_error_text();
