@@ -77,8 +77,8 @@ format-check:  ## fail if `make format` would change a source: seconds
 tidy: build  ## clang-tidy on all sources; findings are errors
 	@tools/deps dev && JOBS=$(JOBS) tools/tidy
 
-clang:  ## build the library and the program with clang; warnings are errors
-	@tools/deps dev && cmake --preset clang && cmake --build build-clang -j $(JOBS) --target thinwire_main
+clang:  ## build the library, the C API and the program with clang; warnings are errors
+	@tools/deps dev && cmake --preset clang && cmake --build build-clang -j $(JOBS) --target thinwire_main thinwire_c
 
 CASES ?= 100
 KIND ?= engine

@@ -73,18 +73,14 @@ void BoundSession::begin(MutFloats params, std::uint64_t step) {
 void BoundSession::submit(std::size_t bucket, MutFloats params, MutFloats grads) {
   const std::lock_guard lock(mutex_);
   require_no_failure();
-  if (stage_ == Stage::between_steps) {
-    require_idle("submit");
-    missing_ = session_->buckets().size();
-    submitted_.assign(missing_, false);
-    stage_ = Stage::submitting;
-  }
-  require(Stage::submitting, "submit");
-  if (bucket >= submitted_.size()) {
+  const bool first = stage_ == Stage::between_steps;
+  first ? require_idle("submit") : require(Stage::submitting, "submit");
+  const std::size_t buckets = first ? session_->buckets().size() : submitted_.size();
+  if (bucket >= buckets) {
     throw UsageError(fmt::format("session: there is no bucket {} ({} buckets, numbered from 0)",
-                                 bucket, submitted_.size()));
+                                 bucket, buckets));
   }
-  if (submitted_[bucket]) {
+  if (!first && submitted_[bucket]) {
     throw UsageError(fmt::format("session: bucket {} was submitted twice in a step", bucket));
   }
   if (grads.size() != layout_.numel) {
@@ -94,6 +90,11 @@ void BoundSession::submit(std::size_t bucket, MutFloats params, MutFloats grads)
                     grads.size(), layout_.numel));
   }
   if (!params.empty() || models_ || run_.sgd.weight_decay != 0) require_params(params, "submit");
+  if (first) {  // only now: a submit that is refused must not begin a step
+    missing_ = buckets;
+    submitted_.assign(buckets, false);
+    stage_ = Stage::submitting;
+  }
   submitted_[bucket] = true;
   calls_->start([this, bucket, params, grads] { session_->submit(view(params, grads), bucket); });
   if (--missing_ > 0) return;

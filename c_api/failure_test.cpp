@@ -1,6 +1,8 @@
 // Ranks that fail, give up, differ or never join: every rank gets an error that names the cause.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <latch>
 
 #include "c_api/test_ranks.h"
@@ -125,6 +127,73 @@ TEST(CApi, AnAbortEndsTheOwnWait) {
       aborted.wait();
     }
     EXPECT_EQ(tw_group_close(self.group), TW_OK);
+  });
+}
+
+// Returns when the thread of this process sleeps in the kernel, as in a wait.
+void wait_until_blocked(pid_t thread) {
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  char state = 'R';
+  while (state != 'S') {
+    std::string line;
+    std::getline(std::ifstream(path), line);
+    state = line.at(line.rfind(')') + 2);
+  }
+}
+
+// A wait without a limit ends when another thread aborts or closes the group.
+TEST(CApi, AnotherThreadEndsAWaitWithoutALimit) {
+  for (const bool closes : {false, true}) {
+    std::latch begun(2), ended(1);
+    on_ranks(2, [&](const Rank& self, int rank) {
+      tw_session session = 0;
+      const std::string options = session_options("dense");
+      ASSERT_EQ(tw_session_open(self.group, options.c_str(), &session), TW_OK);
+      Model model;
+      ASSERT_EQ(tw_session_begin(session, model.params.data(), kNumel, 0), TW_OK);
+      ASSERT_EQ(wait_for(session), TW_OK) << tw_error_text();
+      begun.arrive_and_wait();
+      if (rank == 0) {
+        ASSERT_EQ(tw_session_submit(session, 0, nullptr, model.grads.data(), kNumel), TW_OK);
+        std::thread other([&, waiting = gettid()] {
+          wait_until_blocked(waiting);
+          int level = 0;
+          char text[1000];
+          std::size_t needed = 0;
+          EXPECT_EQ(tw_group_log(self.group, &level, text, sizeof text, &needed), TW_OK);
+          EXPECT_EQ(closes ? tw_group_close(self.group) : tw_group_abort(self.group, "stopped"),
+                    TW_OK);
+        });
+        EXPECT_EQ(wait_for(session), TW_LOST) << tw_error_text();
+        other.join();
+        ended.count_down();
+      } else {
+        ended.wait();
+      }
+      EXPECT_EQ(tw_group_close(self.group), rank == 0 && closes ? TW_USAGE : TW_OK);
+    });
+  }
+}
+
+// A close also ends the wait for ranks that do not leave.
+TEST(CApi, ACloseEndsTheWaitForTheLeave) {
+  std::latch joined(2), ended(1);
+  on_ranks(2, [&](const Rank& self, int rank) {
+    joined.arrive_and_wait();
+    if (rank == 0) {
+      ASSERT_EQ(tw_group_leave(self.group), TW_OK);
+      std::thread other([&, waiting = gettid()] {
+        wait_until_blocked(waiting);
+        EXPECT_EQ(tw_group_close(self.group), TW_OK);
+      });
+      EXPECT_EQ(tw_group_wait(self.group, kForever), TW_FAILURE) << tw_error_text();
+      EXPECT_THAT(tw_error_text(), HasSubstr("closed the group without leaving it"));
+      other.join();
+      ended.count_down();
+    } else {
+      ended.wait();
+      EXPECT_EQ(tw_group_close(self.group), TW_OK);
+    }
   });
 }
 

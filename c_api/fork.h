@@ -1,20 +1,21 @@
 // What a forked child does with the connections of its parent's groups.
 #pragma once
 
-#include <cstdint>
+#include "thinwire/launch.h"
 
 namespace thinwire::c_api {
 
-// Registers the port of rank 0 at which a group joins, as long as this object exists. Only
+// Registers the address of rank 0 at which a group joins, as long as this object exists. Only
 // close_group_connections() uses it, so nothing is lost if there are more groups than it has room
 // for. Made and destroyed by any thread.
-class MasterPort {
+class MasterAddress {
  public:
-  // `listens`: this process is rank 0.
-  MasterPort(std::uint16_t port, bool listens) noexcept;
-  ~MasterPort();
-  MasterPort(const MasterPort&) = delete;
-  MasterPort& operator=(const MasterPort&) = delete;
+  // Resolves the host, which may take a while. Made before the group takes the socket
+  // options.master_socket. A group of one rank has no connections and is not registered.
+  explicit MasterAddress(const JoinOptions& options) noexcept;
+  ~MasterAddress();
+  MasterAddress(const MasterAddress&) = delete;
+  MasterAddress& operator=(const MasterAddress&) = delete;
 
  private:
   int slot_ = -1;  // -1: there was no room

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <utility>
 
+#include "c_api/fork.h"
 #include "c_api/test_ranks.h"
+#include "rendezvous/socket.h"
 
 namespace thinwire::c_api::test {
 namespace {
@@ -83,6 +86,79 @@ TEST_P(CApiFork, ADeadRankIsNoticedAtOnceThoughItsChildLives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CApiFork, testing::Values(0, 1));
+
+// Opens a listener at `host` and a connection to it.
+struct Connection {
+  Connection(const std::string& host, std::uint16_t port)
+      : listener(rendezvous::listen_at(host, port)),
+        client(rendezvous::connect_to(host, rendezvous::port_of(listener),
+                                      rendezvous::deadline_in(Seconds(5)))) {}
+  // Returns whether both are still open. What was closed is no longer owned.
+  std::pair<bool, bool> open() {
+    const auto is_open = [](rendezvous::Socket& socket) {
+      if (fcntl(socket.fd(), F_GETFD) >= 0) return true;
+      [[maybe_unused]] const int closed = socket.release();
+      return false;
+    };
+    return {is_open(listener), is_open(client)};
+  }
+  rendezvous::Socket listener, client;
+};
+
+// The program may have connections of its own to the same port of another machine, or listen there
+// at another address.
+TEST(CApiForkedProcess, ClosesConnectionsToTheAddressOfRank0Only) {
+  Connection group("127.0.0.1", 0);
+  JoinOptions options;
+  options.size = 2;
+  options.master_port = rendezvous::port_of(group.listener);
+  Connection program("127.0.0.2", options.master_port);
+  {
+    options.rank = 1;
+    const MasterAddress address(options);
+    close_group_connections();
+    EXPECT_EQ(group.open(), std::pair(true, false));
+    EXPECT_EQ(program.open(), std::pair(true, true));
+  }
+  {
+    options.rank = 0;
+    const MasterAddress address(options);
+    close_group_connections();
+    EXPECT_EQ(group.open().first, false);
+    EXPECT_EQ(program.open(), std::pair(true, true));
+  }
+}
+
+// An inherited socket says where rank 0 listens; all of its addresses are those of the group.
+TEST(CApiForkedProcess, ClosesASocketThatListensAtAllAddresses) {
+  Connection group("0.0.0.0", 0);
+  JoinOptions options;
+  options.size = 2;
+  options.master_port = rendezvous::port_of(group.listener);
+  options.master_socket = group.listener.fd();
+  rendezvous::Socket rank =
+      rendezvous::connect_to("127.0.0.3", options.master_port, rendezvous::deadline_in(Seconds(5)));
+  rendezvous::Socket accepted = rendezvous::accept_from(group.listener);
+  while (rendezvous::Socket next = rendezvous::accept_from(group.listener)) {
+    accepted = std::move(next);
+  }
+  const MasterAddress address(options);
+  close_group_connections();
+  EXPECT_EQ(group.open().first, false);
+  EXPECT_LT(fcntl(accepted.fd(), F_GETFD), 0);
+  [[maybe_unused]] const int closed = accepted.release();
+  EXPECT_GE(fcntl(rank.fd(), F_GETFD), 0) << "a connection of the program to 127.0.0.3";
+}
+
+// A group of one rank has no connections, so its port, which it does not use, is not registered.
+TEST(CApiForkedProcess, KeepsConnectionsIfAGroupHasOneRank) {
+  Connection program("127.0.0.1", 0);
+  JoinOptions options;
+  options.master_port = rendezvous::port_of(program.listener);
+  const MasterAddress address(options);
+  close_group_connections();
+  EXPECT_EQ(program.open(), std::pair(true, true));
+}
 
 TEST_F(CApiMistakes, TheParentKeepsItsConnections) {
   EXPECT_EQ(tw_after_fork_in_child(), TW_USAGE);

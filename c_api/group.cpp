@@ -7,24 +7,42 @@
 
 namespace thinwire::c_api {
 
-Group::Group(const JoinOptions& options)
+namespace {
+
+void join_gloo(const JoinOptions& options, const Worker& worker) {
+  const MasterAddress address(options);
+  run_workers("gloo", options, worker);
+}
+
+// Throws ConfigError if this build does not have gloo.
+const JoinOptions& require_gloo(const JoinOptions& options) {
+  find_backend("gloo");
+  return options;
+}
+
+}  // namespace
+
+Group::Group(const JoinOptions& options) : Group(require_gloo(options), &join_gloo) {}
+
+Group::Group(const JoinOptions& options, Run join)
     : shared_(std::make_shared<Shared>()), log_(std::make_shared<LogMessages>()) {
   JoinOptions own = options;
   own.log = log_sink();
-  find_backend("gloo");  // throws if this build does not have it
-  thread_ = std::thread([shared = shared_, own] { run(shared, own); });
+  thread_ =
+      std::thread([shared = shared_, own, join = std::move(join)] { run(shared, own, join); });
 }
 
-void Group::run(const std::shared_ptr<Shared>& shared, const JoinOptions& options) {
+void Group::run(const std::shared_ptr<Shared>& shared, const JoinOptions& options,
+                const Run& join) {
   std::exception_ptr failure;
-  const MasterPort port(options.master_port, options.rank == 0);
   try {
-    run_workers("gloo", options, [&](Transport& wire) { stay(*shared, wire); });
+    join(options, [&](Transport& wire) { stay(*shared, wire); });
   } catch (...) {
     failure = std::current_exception();
   }
   std::unique_ptr<Transport> handle;  // destroyed last, without the mutex
   const std::lock_guard lock(shared->mutex);
+  if (!failure && shared->given_up) failure = std::make_exception_ptr(Error(shared->reason));
   shared->wire = nullptr;
   handle = std::move(shared->handle);
   shared->stage = failure ? Stage::failed : Stage::left;
@@ -79,8 +97,10 @@ void Group::leave() {
 void Group::abort(const std::string& reason) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->reason.empty()) shared_->reason = reason;
-  // Joining cannot be interrupted; the thread gives up when it is complete.
-  if (shared_->stage == Stage::joining) shared_->given_up = true;
+  // Joining cannot be interrupted; the thread gives up when it is complete. A leave ends early.
+  if (shared_->stage == Stage::joining || shared_->stage == Stage::leaving) {
+    shared_->given_up = true;
+  }
   if (shared_->handle) shared_->handle->abort(reason);
 }
 

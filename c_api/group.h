@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,8 +18,14 @@ namespace thinwire::c_api {
 // rank leaves; meanwhile sessions use the transport.
 class Group {
  public:
-  // Starts to join. Failures are reported by wait().
+  // Joins the group, calls the worker once, and leaves; throws as run_workers() does.
+  using Run = std::function<void(const JoinOptions&, const Worker&)>;
+
+  // Starts to join over gloo. Failures are reported by wait(). Throws ConfigError if this build
+  // does not have it.
   explicit Group(const JoinOptions& options);
+  // The same by another function, for tests. It is called on the thread of this group.
+  Group(const JoinOptions& options, Run join);
   // If this rank has not left, the other ranks learn that it failed. No session may exist anymore.
   ~Group();
   Group(const Group&) = delete;
@@ -59,7 +66,8 @@ class Group {
     std::unique_ptr<Transport> handle;  // a second one, for abort() from any thread
     std::exception_ptr failure;
   };
-  static void run(const std::shared_ptr<Shared>& shared, const JoinOptions& options);
+  static void run(const std::shared_ptr<Shared>& shared, const JoinOptions& options,
+                  const Run& join);
   static void stay(Shared& shared, Transport& wire);
   void require_no_begin() const;
 

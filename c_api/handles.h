@@ -1,6 +1,7 @@
 // The objects behind the handles of the C API.
 #pragma once
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,20 +24,27 @@ inline std::uint64_t next_handle() {
 
 // Numbers for objects; a number is never given twice, also not for an object of another kind.
 // Thread-safe. After fork() the objects belong to the parent, because their threads do not exist in
-// the child; so the first process that has an object is the only one that may have any.
+// the child; so a child that was forked while there were objects may not have any of its own.
 template <class T>
 class Handles {
  public:
   explicit Handles(const char* kind) : kind_(kind) {}
 
-  // Throws UsageError if the objects belong to another process. It is called before an object is
-  // made, because that starts threads.
-  void require_may_add() const { require_own_process(true); }
+  // Throws UsageError if there are objects that belong to another process. It is called before an
+  // object is made, because that starts threads.
+  void require_may_add() const {
+    if (own_process()) return;
+    throw UsageError(fmt::format(
+        "{0}: this process was forked while its parent had an open {0}, so it can have none; fork "
+        "before the parent has one or after it has closed all of them",
+        kind_));
+  }
   std::uint64_t add(std::shared_ptr<T> object) {
     require_may_add();
     const std::lock_guard lock(mutex_);
     const std::uint64_t handle = next_handle();
     objects_[handle] = std::move(object);
+    process_ = getpid();
     return handle;
   }
   // Throws UsageError if the handle is unknown, closed, or of the parent process.
@@ -51,6 +59,7 @@ class Handles {
     const auto found = entry(handle);
     std::shared_ptr<T> out = found->second;
     objects_.erase(found);
+    note_if_empty();
     return out;
   }
   // Takes all objects for which `chosen(object)` is true.
@@ -63,19 +72,25 @@ class Handles {
       out.push_back(entry.second);
       return true;
     });
+    note_if_empty();
     return out;
   }
 
  private:
   using Objects = std::map<std::uint64_t, std::shared_ptr<T>>;
 
-  // Does not lock: a thread of the parent may have held the mutex when this process was forked.
-  void require_own_process(bool may_be_first = false) const {
-    pid_t first = 0;
-    if (may_be_first) process_.compare_exchange_strong(first, getpid());
-    first = process_;
-    if (first == 0 || first == getpid()) return;
+  // Returns whether there are no objects or they are those of this process. Does not lock: a thread
+  // of the parent may have held the mutex when this process was forked.
+  bool own_process() const noexcept {
+    const pid_t process = process_;
+    return process == 0 || process == getpid();
+  }
+  void require_own_process() const {
+    if (own_process()) return;
     throw UsageError(kind_ + ": the handle belongs to the process that this one was forked from");
+  }
+  void note_if_empty() noexcept {
+    if (objects_.empty()) process_ = 0;
   }
 
   typename Objects::const_iterator entry(std::uint64_t handle) const {
@@ -87,7 +102,7 @@ class Handles {
 
   const std::string kind_;
   mutable std::mutex mutex_;
-  mutable std::atomic<pid_t> process_{0};  // of the objects; 0: there was none yet
+  std::atomic<pid_t> process_{0};  // of the objects; 0: there are none
   Objects objects_;
 };
 

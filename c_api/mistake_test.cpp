@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 
 #include "c_api/test_ranks.h"
@@ -45,7 +46,9 @@ TEST_F(CApiMistakes, CallsOutOfOrderAreRefused) {
   EXPECT_EQ(tw_session_submit(session_, 1, params, grads, kNumel), TW_USAGE);
   EXPECT_EQ(tw_session_submit(session_, 0, params, nullptr, kNumel), TW_USAGE);
   EXPECT_EQ(tw_session_submit(session_, 0, params, grads, kNumel + 1), TW_USAGE);
-  EXPECT_EQ(wait_for(session_), TW_USAGE) << "the step's bucket is missing";
+  EXPECT_EQ(wait_for(session_), TW_OK) << "a refused submit begins no step: " << tw_error_text();
+  EXPECT_EQ(tw_session_sum_metrics(session_), TW_OK) << tw_error_text();
+  EXPECT_EQ(wait_for(session_), TW_OK) << tw_error_text();
   EXPECT_EQ(tw_session_submit(session_, 0, params, grads, kNumel), TW_OK);
   EXPECT_EQ(tw_session_submit(session_, 0, params, grads, kNumel), TW_USAGE);
   EXPECT_EQ(wait_for(session_), TW_OK);
@@ -56,6 +59,21 @@ TEST_F(CApiMistakes, CallsOutOfOrderAreRefused) {
   EXPECT_EQ(tw_group_leave(group_), TW_OK);
   EXPECT_EQ(tw_group_wait(group_, kForever), TW_OK);
   EXPECT_EQ(tw_session_open(group_, session_options("dense").c_str(), &session_), TW_USAGE);
+}
+
+TEST_F(CApiMistakes, AWaitWithinTheSubmitsOfAStepIsRefused) {
+  tw_session session = 0;
+  ASSERT_EQ(tw_session_open(group_, session_options("dense", 2).c_str(), &session), TW_OK);
+  ASSERT_EQ(tw_session_begin(session, model_.params.data(), kNumel, 0), TW_OK);
+  ASSERT_EQ(wait_for(session), TW_OK);
+  float* const grads = model_.grads.data();
+  ASSERT_EQ(tw_session_submit(session, 1, nullptr, grads, kNumel), TW_OK);
+  EXPECT_EQ(tw_session_submit(session, 1, nullptr, grads, kNumel), TW_USAGE);
+  EXPECT_THAT(tw_error_text(), HasSubstr("twice"));
+  EXPECT_EQ(wait_for(session), TW_USAGE);
+  EXPECT_THAT(tw_error_text(), HasSubstr("1 missing"));
+  ASSERT_EQ(tw_session_submit(session, 0, nullptr, grads, kNumel), TW_OK);
+  EXPECT_EQ(wait_for(session), TW_OK) << tw_error_text();
 }
 
 TEST_F(CApiMistakes, TensorsAreChecked) {
@@ -107,12 +125,44 @@ TEST_F(CApiMistakes, AForkedProcessCannotJoin) {
   const pid_t child = fork();
   if (child == 0) {
     tw_group group = 0;
-    const bool refused = tw_group_join(R"({"rank": 0, "size": 1})", &group) == TW_USAGE;
+    const bool refused =
+        tw_group_join(R"({"rank": 0, "size": 1})", &group) == TW_USAGE &&
+        std::string(tw_error_text()).find("forked while its parent had an open group") !=
+            std::string::npos;
     _exit(refused && threads() == 1 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// Takes a step in a group of one rank. Returns whether all calls succeeded.
+bool trains_alone() {
+  tw_group group = 0;
+  tw_session session = 0;
+  Model model;
+  const auto waits = [&] { return wait_for(session) == TW_OK; };
+  return tw_group_join(R"({"rank": 0, "size": 1})", &group) == TW_OK &&
+         tw_group_wait(group, kForever) == TW_OK &&
+         tw_session_open(group, session_options("dense").c_str(), &session) == TW_OK &&
+         tw_session_begin(session, model.params.data(), kNumel, 0) == TW_OK && waits() &&
+         tw_session_submit(session, 0, nullptr, model.grads.data(), kNumel) == TW_OK && waits() &&
+         tw_group_close(group) == TW_OK;
+}
+
+// The owner of the handles is forgotten when the last one is closed.
+TEST(CApiForkedProcess, CanJoinAfterAllGroupsWereClosed) {
+  EXPECT_TRUE(trains_alone()) << tw_error_text();
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool trained = trains_alone();
+    if (!trained) std::fprintf(stderr, "%s\n", tw_error_text());
+    _exit(trained ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(trains_alone()) << tw_error_text();
 }
 
 TEST_F(CApiMistakes, FieldsAreAnObjectForEveryKindOfError) {

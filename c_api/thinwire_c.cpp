@@ -5,14 +5,13 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <new>
 #include <system_error>
 
 #include "c_api/bound_session.h"
 #include "c_api/fork.h"
 #include "c_api/handles.h"
+#include "c_api/last_error.h"
 #include "c_api/strategy_info.h"
-#include "observe/events.h"
 #include "rendezvous/socket.h"
 #include "thinwire/version.h"
 
@@ -29,76 +28,6 @@ Handles<Group>& groups() {
 Handles<BoundSession>& sessions() {
   static auto& handles = *new Handles<BoundSession>("session");
   return handles;
-}
-
-struct LastError {
-  std::string text;
-  std::string fields = "{}";
-};
-LastError& last_error() {
-  thread_local LastError error;
-  return error;
-}
-
-// Returns the JSON of the fields; `kind` replaces theirs unless it is null.
-std::string to_text(const ErrorFields& fields, const char* kind) {
-  observe::Json json = observe::to_json(fields);
-  if (kind != nullptr) json["kind"] = kind;
-  return json.dump(-1, ' ', true, observe::Json::error_handler_t::replace);
-}
-
-tw_status remember(tw_status status, const char* text, const ErrorFields& fields = {},
-                   const char* kind = nullptr) noexcept {
-  LastError& error = last_error();
-  try {
-    error = {text, to_text(fields, kind)};
-  } catch (...) {  // no memory: the status remains, without the text of an earlier error
-    error.text.clear();
-    error.fields.assign("{}");  // a short string needs no memory
-  }
-  return status;
-}
-tw_status remember_usage(const char* text) noexcept {
-  return remember(TW_USAGE, text, {}, "usage");
-}
-tw_status remember_internal(const char* text) noexcept {
-  return remember(TW_INTERNAL, text, {}, "internal");
-}
-
-tw_status status_of(ErrorKind kind) noexcept {
-  switch (kind) {
-    case ErrorKind::failure:
-      return TW_FAILURE;
-    case ErrorKind::config:
-      return TW_CONFIG;
-    case ErrorKind::wire:
-      return TW_WIRE;
-    case ErrorKind::join:
-      return TW_JOIN;
-    case ErrorKind::deadline:
-      return TW_DEADLINE;
-    case ErrorKind::lost:
-      return TW_LOST;
-  }
-  return TW_INTERNAL;
-}
-
-// Calls `call`, which returns a status.
-template <class Call>
-tw_status guarded(Call call) noexcept {
-  try {
-    return call();
-  } catch (const Error& error) {
-    return remember(status_of(error.kind()), error.what(), error.fields());
-  } catch (const std::bad_alloc&) {
-    return remember_internal("thinwire: out of memory");
-  } catch (const std::logic_error& error) {  // UsageError, and what Session throws
-    return remember_usage(error.what());
-  } catch (const std::exception& error) {
-    return remember_internal(error.what());
-  } catch (...) {
-    return remember_internal("thinwire: unknown exception");
-  }
 }
 
 void require(const void* pointer, const char* name) {
@@ -138,8 +67,8 @@ tw_status write_json(const nlohmann::json& json, char* out, std::size_t capacity
 
 int tw_abi_version(void) { return TW_ABI_VERSION; }
 const char* tw_version(void) { return THINWIRE_VERSION; }
-const char* tw_error_text(void) { return last_error().text.c_str(); }
-const char* tw_error_fields(void) { return last_error().fields.c_str(); }
+const char* tw_error_text(void) { return last_error_text(); }
+const char* tw_error_fields(void) { return last_error_fields(); }
 
 // Allocates nothing in a forked child.
 tw_status tw_after_fork_in_child(void) {
@@ -212,7 +141,9 @@ tw_status tw_group_close(tw_group group) {
     const std::shared_ptr<Group> closed = groups().take(group);
     auto open =
         sessions().take_if([&](const BoundSession& session) { return session.group() == closed; });
-    if (!open.empty()) closed->abort("the program closed the group with an open session");
+    // Another thread may wait for the group or a session; then that thread destroys it.
+    closed->abort(open.empty() ? "the program closed the group without leaving it"
+                               : "the program closed the group with an open session");
     open.clear();
     return TW_OK;
   });

@@ -4,7 +4,9 @@ include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/thinwire)
 install(TARGETS thinwire EXPORT thinwireTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/thinwire DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# The header of the C API is installed with its library (c_api/CMakeLists.txt).
+install(DIRECTORY include/thinwire DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        PATTERN thinwire_c.h EXCLUDE)
 install(EXPORT thinwireTargets NAMESPACE thinwire:: DESTINATION ${config_dir})
 configure_package_config_file(cmake/thinwireConfig.cmake.in
   ${CMAKE_CURRENT_BINARY_DIR}/thinwireConfig.cmake INSTALL_DESTINATION ${config_dir})

@@ -112,7 +112,7 @@ class SimulatedWorker {
     SessionOptions options;
     options.strategy = plan_.strategy;
     options.run.steps = known_steps(plan_, sync_mode_of(*make_strategy(plan_.strategy)));
-    options.run.measure_codec = true;
+    options.run.codec_time = CodecTime::measured;
     options.log = [this](LogLevel level, std::string_view text) {
       if (!begun_) log_(level, text);
     };

@@ -2,8 +2,8 @@
 # Builds and runs the programs of tests/install, which use thinwire the way others do.
 #   install_test.sh MODE SOURCE BUILD "the transports it must find" [cmake options]
 # MODE is one of
-#   installed    the static library of BUILD, installed, by find_package
-#   pkgconfig    the same by pkg-config and a bare compiler; also the C API
+#   installed    the static library of BUILD, installed, by find_package; also the C API
+#   pkgconfig    the same by pkg-config and a bare compiler
 #   subproject   the sources by add_subdirectory
 #   shared       the library as a shared object, installed, by find_package and by pkg-config; it
 #                links the objects that `subproject` compiled, so run that first
@@ -52,14 +52,29 @@ use_pkg_config() {
   expect_programs "$work/pkgconfig"
 }
 
-use_c_api() {  # compiles examples/plain_c.c by the command of docs/c-api.md
+use_c_api_by_cmake() {
+  quietly configure_c cmake -G Ninja -S "$source/tests/install_c" -B "$work/build_c" \
+    "-DCMAKE_PREFIX_PATH=$prefix" -DCMAKE_C_FLAGS="-Wall -Werror"
+  quietly build_c cmake --build "$work/build_c"
+  "$source/tests/plain_c_test.sh" "$work/build_c/plain_c" \
+    "$(find "$prefix" -name libthinwire_c.so)"
+}
+
+use_c_api_by_pkg_config() {  # compiles examples/plain_c.c by the command of docs/c-api.md
   local command dir
-  dir=$(dirname "$(find "$prefix" -name thinwire.pc)")
+  dir=$(dirname "$(find "$prefix" -name thinwire_c.pc)")
   command=$(grep -m1 '^cc my.c' "$source/docs/c-api.md")
   cp "$source/examples/plain_c.c" "$work/pkgconfig/my.c"
   (cd "$work/pkgconfig" && PKG_CONFIG_PATH=$dir eval "$command -Wall -Werror -o plain_c")
   LD_LIBRARY_PATH=${dir%/pkgconfig} "$source/tests/plain_c_test.sh" "$work/pkgconfig/plain_c" \
     "${dir%/pkgconfig}/libthinwire_c.so"
+}
+
+expect_no_c_api() {  # neither the library nor its header is installed
+  [ -z "$(find "$prefix" -name '*thinwire_c*')" ] && return
+  find "$prefix" -name '*thinwire_c*'
+  echo "the files of the C API above are installed, but the library is not built" >&2
+  exit 1
 }
 
 # Nothing of the source tree may be needed once installed.
@@ -105,7 +120,13 @@ case $mode in
       [ -s "$prefix/$file" ] || { echo "$file is not installed" >&2; exit 1; }
     done
     if [ "$mode" = pkgconfig ]; then use_pkg_config; else use_cmake; fi
-    if [ "$mode" = pkgconfig ] && [[ " $transports " == *" gloo "* ]]; then use_c_api; fi
+    if [[ " $transports " != *" gloo "* ]]; then
+      expect_no_c_api
+    elif [ "$mode" = pkgconfig ]; then
+      use_c_api_by_pkg_config
+    else
+      use_c_api_by_cmake
+    fi
     ;;
   subproject)
     configure "$work/build" "-DTHINWIRE_SOURCE=$source" "${options[@]}" -DBUILD_SHARED_LIBS=OFF
@@ -122,6 +143,7 @@ case $mode in
       echo "a shared build installs a static library" >&2
       exit 1
     fi
+    expect_no_c_api  # THINWIRE_C is OFF in a subproject
     use_cmake
     use_pkg_config
     # Only the public names are exported, and the name of the library carries its version.

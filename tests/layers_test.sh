@@ -66,6 +66,7 @@ declare -A sees=(
   [strategy_server]="STRATEGY strategy_common strategy_sparse"
   [strategy]="STRATEGY strategy_common"
   [session]="STRATEGY strategy_common"
+  [testing]="api_core base"
   [observe]="api_core base"
   [launch]="API base transport"
   [plan]="API base transport"

@@ -59,7 +59,7 @@ SessionOptions session_options(const TrainOptions& options, const DataPair& data
       static_cast<std::uint64_t>(std::ceil(schedule.warmup_epochs() * session.run.steps_per_epoch));
   session.run.sgd = options.sgd;
   session.run.seed = options.seed;
-  session.run.charge_codec = options.step_time == Seconds(0);
+  if (options.step_time == Seconds(0)) session.run.codec_time = CodecTime::charged;
   return session;
 }
 

@@ -68,7 +68,7 @@ class Measurement {
   static SessionOptions session_options(const AllreduceBenchOptions& options) {
     SessionOptions out;
     out.strategy = options.strategy;
-    out.run.charge_codec = true;
+    out.run.codec_time = CodecTime::charged;
     return out;
   }
   ModelView view() { return {{}, gradient_, layout_}; }

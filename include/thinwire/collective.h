@@ -75,6 +75,8 @@ TW_EXPORT std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size,
 struct Share {
   std::size_t begin = 0;
   std::size_t end = 0;
+
+  // Returns the number of elements. May be called from any thread.
   std::size_t size() const noexcept { return end - begin; }
 };
 // Returns the share of `rank`. May be called by one rank alone, on any thread.
@@ -88,10 +90,12 @@ TW_EXPORT void reduce_scatter_sum(Transport& wire, MutFloats data);
 // `all`, unless it is that place.
 TW_EXPORT void allgather(Transport& wire, Bytes mine, MutBytes all);
 
+// The longest piece that the next function accepts unless the caller gives another limit: 4 GiB.
+inline constexpr std::size_t kLongestPiece = std::size_t{1} << 32;
+
 // Gathers pieces of any length: `all` becomes their concatenation, and lengths[r] the length of the
 // piece of rank r. Throws WireError if a rank announces a piece of more than max_bytes. `mine` must
 // not be inside `all`.
-inline constexpr std::size_t kLongestPiece = std::size_t{1} << 32;
 TW_EXPORT void allgather(Transport& wire, Bytes mine, Payload& all,
                          std::span<std::uint64_t> lengths, std::size_t max_bytes = kLongestPiece);
 

@@ -45,19 +45,19 @@ struct TransportBackend {
                     // ignored
 };
 
-// Returns the transports of this build. May be called from any thread.
+// Returns the transports of this build, which live until the process ends. May be called from any
+// thread; throws nothing.
 TW_EXPORT std::span<const TransportBackend> transport_backends();
 
-// Returns the transport of that name. Throws ConfigError if it is unknown or not in this build. May
-// be called from any thread.
+// Returns the transport of that name, which lives until the process ends. Throws ConfigError if it
+// is unknown or not in this build. May be called from any thread.
 TW_EXPORT const TransportBackend& find_backend(std::string_view name);
 
 // Joins the group over the named transport, imitates options.network if it is set, and runs the
 // worker: once as options.rank or, if the transport is in process, once for every rank, each on its
 // own thread or actor. Returns when all workers of this process have ended. May be called from any
-// thread. Throws the first error:
-// ConfigError for invalid options, TransportError if not all ranks join or a peer fails, or what a
-// worker threw.
+// thread. Throws the first error: ConfigError for invalid options, TransportError if not all ranks
+// join or a peer fails, or what a worker threw.
 TW_EXPORT void run_workers(std::string_view transport, const JoinOptions& options,
                            const Worker& worker);
 

@@ -64,7 +64,7 @@ struct Ticket {
 // Errors: unless its comment says otherwise, a function that all ranks call together throws
 // TransportError if a peer fails, WireError if a peer sends a message that does not belong to the
 // call, and std::logic_error if it is called out of order. After a TransportError or WireError the
-// session cannot go on; what save() writes then still has every contribution.
+// session cannot go on; the state that save() then writes still has every contribution.
 class TW_EXPORT Session {
  public:
   // Makes the strategy of options.strategy or options.make_strategy. May be called by one rank
@@ -183,7 +183,8 @@ class TW_EXPORT Session {
   // fails, and std::logic_error within a step.
   void quiesce(ModelView model);
   // Appends the state of this rank's strategy to `out`, which the caller owns. Called between two
-  // steps, after quiesce(), or after an error; one rank alone may call it.
+  // steps, after quiesce(), or after an error; one rank alone may call it. Throws what the
+  // strategy's save() throws; those of this library throw std::bad_alloc only.
   void save(Payload& out) const;
   // Restores the state that save() wrote. Called before begin(); one rank alone may call it, but
   // begin() requires that all ranks have resumed or none. Throws WireError if the bytes were not

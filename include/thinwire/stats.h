@@ -35,7 +35,10 @@ struct Stats {
 template <class Clock>
 class PhaseTimer {
  public:
+  // Reads the clock. Throws what it throws.
   PhaseTimer(Clock clock, Seconds& field) : clock_(clock), field_(field), start_(clock()) {}
+  // Reads the clock, which must not throw now, and adds the difference. Called by the thread that
+  // made the timer.
   ~PhaseTimer() { field_ += clock_() - start_; }
   PhaseTimer(const PhaseTimer&) = delete;
   PhaseTimer& operator=(const PhaseTimer&) = delete;

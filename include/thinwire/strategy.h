@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/export.h"
 #include "thinwire/stats.h"
 #include "thinwire/transport.h"
 #include "thinwire/types.h"
@@ -31,6 +32,13 @@ enum class SyncMode {
   asynchronous,  // each takes steps at its own speed, until all together have used enough samples
 };
 
+// What becomes of the time in which a strategy computes, if time is simulated.
+enum class CodecTime {
+  ignored,   // it takes no time
+  measured,  // it takes no time, but is measured and reported as codec time
+  charged,   // it takes the measured time: realistic, but no longer the same in every run
+};
+
 // The run to which the steps belong. 0 means unknown.
 struct RunOptions {
   std::uint64_t steps = 0;    // of each worker, if all have the same speed
@@ -40,12 +48,7 @@ struct RunOptions {
   std::uint64_t warmup_steps = 0;
   SgdConfig sgd = {};
   std::uint64_t seed = 1;  // of all random numbers of strategies; the same on every rank
-  // In simulated time the strategy's own computing takes no time. With charge_codec it takes the
-  // measured time, which makes the times realistic, but no longer the same in every run.
-  bool charge_codec = false;
-  // In simulated time, the strategy's own computing takes no time, but is measured and reported as
-  // codec time.
-  bool measure_codec = false;
+  CodecTime codec_time = CodecTime::ignored;  // matters in simulated time only
 };
 
 // A number that a strategy reports about itself: over all ranks, the sum of `amount` per `of`.
@@ -93,10 +96,13 @@ struct StrategyContext {
   int workers() const noexcept { return wire.size() - first_worker; }
   // Returns whether this rank has gradients.
   bool contributes() const noexcept { return wire.rank() >= first_worker; }
-  // These pass a warning or a note to the log sink, if there is one. Any thread may call them.
+  // Passes a warning to the log sink, if there is one. Any thread may call it. Throws what the sink
+  // throws.
   void warn(std::string_view text) const {
     if (log) log(LogLevel::warning, text);
   }
+  // Passes a note to the log sink, if there is one. Any thread may call it. Throws what the sink
+  // throws.
   void inform(std::string_view text) const {
     if (log) log(LogLevel::info, text);
   }
@@ -126,10 +132,14 @@ struct Update {
   bool sparse = false;
   std::span<const std::uint32_t> indices;  // without duplicates; valid until the next exchange
 
-  // These make an update that is skipped; one that is dense; and one with non-zero elements at
-  // `changed` only, which the caller owns. An update that is not finite is skipped.
+  // The next three may be called from any thread and throw nothing.
+
+  // Returns an update that is skipped.
   static Update skipped() { return {true, false, {}}; }
+  // Returns an update of all elements; it is skipped unless `finite`.
   static Update dense(bool finite = true) { return {!finite, false, {}}; }
+  // Returns an update whose elements are 0 except at `changed`; it is skipped unless `finite`. The
+  // caller owns the indices and keeps them until the next exchange.
   static Update of(std::span<const std::uint32_t> changed, bool finite = true) {
     return {!finite, true, changed};
   }
@@ -148,6 +158,8 @@ struct ModelStep : StrategyContext {
 // thread at a time. In a group of one worker, which is plain SGD, its exchanges are never called.
 class TW_EXPORT Strategy {
  public:
+  // Called by the owner of the strategy, after the last call of its Session, on any thread. A
+  // strategy with tasks in the background ends them; errors are discarded.
   virtual ~Strategy() = default;
 
   // Returns what ranks compare before the first step: they refuse to train together if their texts
@@ -156,7 +168,8 @@ class TW_EXPORT Strategy {
   virtual std::string describe() const;
 
   // Returns metrics of this rank so far; the same names in the same order on every rank. Called
-  // between steps.
+  // between steps, by the thread that uses the strategy; it sends no messages. Throws
+  // std::bad_alloc only. The default returns none.
   virtual std::vector<Metric> metrics() const { return {}; }
   // Returns what a planner must know; may be called at any time.
   virtual CostProfile cost_profile() const { return {}; }
@@ -265,8 +278,8 @@ struct StrategyInfo {
   std::string_view help;
 };
 
-// Returns the strategies of this build. This function and the next two may be called from any
-// thread.
+// Returns the strategies of this build, which live until the process ends. This function and the
+// next two may be called from any thread.
 TW_EXPORT std::span<const StrategyInfo> strategies();
 
 // Returns the keys that a spec of this strategy may have, with their defaults. Throws ConfigError
@@ -274,8 +287,8 @@ TW_EXPORT std::span<const StrategyInfo> strategies();
 TW_EXPORT std::vector<SpecKey> strategy_keys(std::string_view name);
 
 // Returns the strategy of a spec such as "dense" or "gtopk:density=0.001": a GradientStrategy or a
-// ModelStrategy. Throws ConfigError if the name, a key or a value is unknown; the text has the
-// closest match and the allowed values.
+// ModelStrategy. The caller owns it. Throws ConfigError if the name, a key or a value is unknown;
+// the text has the closest match and the allowed values.
 TW_EXPORT std::unique_ptr<Strategy> make_strategy(std::string_view spec_text);
 
 }  // namespace thinwire

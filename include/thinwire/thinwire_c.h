@@ -13,8 +13,14 @@
  * and unchanged until the wait has returned something else than TW_PENDING.
  *
  * Threads. Handles may be used from any thread, one thread at a time for each group and its
- * sessions. After fork() the child must not use the handles of its parent; calls return TW_USAGE.
- * A child that does not call exec() should call tw_after_fork_in_child().
+ * sessions. Three functions are excepted: any thread may call tw_group_abort(), tw_group_close()
+ * and tw_group_log() at any time, also while another thread waits. An abort or a close by another
+ * thread is the only way to end a wait without a time limit. Functions without a handle may be
+ * called from any thread at any time.
+ *
+ * Processes. After fork() the child must not use the handles of its parent; calls return TW_USAGE.
+ * It can join a group of its own only if the parent had no open group when it forked. A child that
+ * does not call exec() should call tw_after_fork_in_child().
  *
  * Order of calls on every rank:
  *   tw_group_join, tw_group_wait, tw_session_open, [tw_session_load,] tw_session_begin,
@@ -33,8 +39,9 @@ extern "C" {
 
 #define TW_C_EXPORT __attribute__((visibility("default")))
 
-/* Rises when a function changes or disappears; new functions and new JSON keys leave it. A program
- * compares it with tw_abi_version() before its first other call. */
+/* Rises when a function or the meaning of a status changes or disappears. New functions, new JSON
+ * keys and new statuses leave it: a program treats a status that it does not know as a failure. A
+ * program compares it with tw_abi_version() before its first other call. */
 #define TW_ABI_VERSION 1
 
 typedef enum tw_status {
@@ -56,11 +63,16 @@ typedef uint64_t tw_session;
 
 /* --- The library. */
 
+/* Returns the TW_ABI_VERSION with which the library was built. Never fails; may be called before
+ * all other functions. */
 TW_C_EXPORT int tw_abi_version(void);
-TW_C_EXPORT const char* tw_version(void); /* for example "0.2.0" */
-/* The text and the fields of the last error of this thread. The fields are a JSON object: those of
- * docs/events.md, where "kind" is also "usage" (TW_USAGE) or "internal" (TW_INTERNAL); {} if there
- * was no error. */
+/* Returns the version of the library, for example "0.2.0". Never fails. The text is a constant of
+ * the library: the caller must not free it, and it is valid as long as the library is loaded. */
+TW_C_EXPORT const char* tw_version(void);
+/* Return the text and the fields of the last error of this thread. The library owns both; they are
+ * valid until the next call of this thread. The text is empty if there was no error. The fields are
+ * a JSON object: those of docs/events.md, where "kind" is also "usage" (TW_USAGE) or "internal"
+ * (TW_INTERNAL); {} if there was no error. */
 TW_C_EXPORT const char* tw_error_text(void);
 TW_C_EXPORT const char* tw_error_fields(void);
 /* Called in a child after fork(), before it does anything else: closes the copies that it inherited
@@ -108,13 +120,17 @@ TW_C_EXPORT tw_status tw_group_wait(tw_group group, double seconds);
  * answers, and report TW_LOST only if it does not answer after the timeout. A program that does not
  * want to wait calls tw_group_close(). All sessions of the group must be closed. */
 TW_C_EXPORT tw_status tw_group_leave(tw_group group);
-/* Gives up: operations that are going on end with an error, on all ranks. `reason` is what the
- * other ranks report. */
+/* Gives up: operations that are going on end with an error, on all ranks, and so do waits of other
+ * threads. A join that is not complete ends at the latest after "join_timeout". `reason` is what
+ * the other ranks report. May be called by any thread at any time, more than once. */
 TW_C_EXPORT tw_status tw_group_abort(tw_group group, const char* reason);
-/* Frees the group, and the sessions that are still open. If this rank has not left, it aborts. */
+/* Frees the group, and the sessions that are still open. If this rank has not left, it aborts. May
+ * be called by any thread: if another one waits for the group or a session, that wait ends with an
+ * error as after an abort, and the memory of the operation is not used after it. */
 TW_C_EXPORT tw_status tw_group_close(tw_group group);
 /* Takes the oldest log message: its level (0 debug, 1 info, 2 warning, 3 error) and its text. If
- * there is none, *level is -1 and the text is empty. */
+ * there is none, *level is -1 and the text is empty. The library keeps the newest 1000 messages.
+ * May be called by any thread at any time. */
 TW_C_EXPORT tw_status tw_group_log(tw_group group, int* level, char* out, size_t capacity,
                                    size_t* needed);
 
@@ -135,19 +151,27 @@ TW_C_EXPORT tw_status tw_group_log(tw_group group, int* level, char* out, size_t
  * The tensors follow each other in the flat buffers without gaps. There are fewer buckets if there
  * are fewer tensors or if the strategy has select=global. 0 steps means unknown; automatic keys of
  * strategies depend on it. momentum and weight_decay are those of SGD: tw_strategy_info() says
- * which part of them is left to the caller's optimizer. */
+ * which part of them is left to the caller's optimizer.
+ *
+ * A rank that only serves ("serves" of tw_session_info()) makes the same calls in the same order as
+ * all others, with buffers of the same size. It passes gradients of 0, and 0 samples. */
 TW_C_EXPORT tw_status tw_session_open(tw_group group, const char* options, tw_session* out);
 /* Writes JSON: "parameters", "serves" (this rank has no gradients) and, after the begin, "buckets":
  * [{"begin": 0, "numel": 100}, ...]. */
 TW_C_EXPORT tw_status tw_session_info(tw_session session, char* out, size_t capacity,
                                       size_t* needed);
 /* Starts the run at `step`, 0 unless a state was loaded: copies the parameters of rank 0 to all
- * ranks. `numel` is the number of parameters, here and below. */
+ * ranks. If a state was loaded and the session exchanges models, each rank keeps its own parameters
+ * instead, which its checkpoint must have. `numel` is the number of parameters, here and below. */
 TW_C_EXPORT tw_status tw_session_begin(tw_session session, float* params, size_t numel,
                                        uint64_t step);
 /* Starts the exchange of one bucket, whose gradients are complete. Both buffers are those of the
  * whole model; `params` may be null if weight_decay is 0. All ranks submit all buckets in the same
- * order. A session that exchanges models has one bucket. */
+ * order. A session that exchanges models has one bucket.
+ *
+ * The operation uses only the range of its bucket (tw_session_info()) in both buffers. So the
+ * caller may compute the gradients of the other buckets meanwhile, until it has submitted the last
+ * one. A submit that returns an error starts nothing, and the caller may correct it. */
 TW_C_EXPORT tw_status tw_session_submit(tw_session session, size_t bucket, float* params,
                                         float* grads, size_t numel);
 /* Waits until all that was started is complete: after submits, until all buckets are exchanged.
@@ -164,20 +188,25 @@ TW_C_EXPORT tw_status tw_session_finish_step(tw_session session, float* params, 
 TW_C_EXPORT tw_status tw_session_end(tw_session session, float* params, size_t numel);
 /* Starts to wait until all messages in flight have arrived; all ranks together, before a save. */
 TW_C_EXPORT tw_status tw_session_quiesce(tw_session session, float* params, size_t numel);
-/* Writes the state of this rank, between two steps. A rank loads its own state after the open and
- * before the begin. */
+/* Writes the state of this rank, between two steps. Parameters and the caller's optimizer are not a
+ * part of it. */
 TW_C_EXPORT tw_status tw_session_save(tw_session session, void* out, size_t capacity,
                                       size_t* needed);
+/* Restores a state that tw_session_save() wrote on this rank, in a session with the same options.
+ * Called after the open and before the begin, on all ranks or on none: the begin compares them.
+ * Does not communicate; the caller owns `state`, which is not used after the call. Returns TW_WIRE
+ * if the bytes are not such a state; then another one can be loaded. */
 TW_C_EXPORT tw_status tw_session_load(tw_session session, const void* state, size_t bytes);
 /* Starts to sum the strategy's metrics over all ranks; all ranks together, between two steps.
  * tw_session_stats() then contains them. */
 TW_C_EXPORT tw_status tw_session_sum_metrics(tw_session session);
 /* Writes the statistics of this rank as JSON: steps, skipped_steps, bytes_sent, bytes_received
- * (these two of all sessions of the group), seconds of codec, wire and wait, residual_ratio,
- * global_samples (asynchronous strategies), step_scale (after the exchange of a step: by what the
- * caller's optimizer multiplies its learning rate in this step; not 1 only if models are
- * exchanged), and the metrics of the last
- * tw_session_sum_metrics(). */
+ * (these two of all sessions of the group), codec_seconds, wire_seconds and wait_seconds,
+ * residual_ratio (L2 norm of the residual divided by that of the gradient), consensus_distance
+ * (strategies that exchange models: how far the models were from their mean before tw_session_end()
+ * made them equal), global_samples (asynchronous strategies), step_scale (after the exchange of a
+ * step: by what the caller's optimizer multiplies its learning rate in this step; not 1 only if
+ * models are exchanged), and the metrics of the last tw_session_sum_metrics(). */
 TW_C_EXPORT tw_status tw_session_stats(tw_session session, char* out, size_t capacity,
                                        size_t* needed);
 /* Frees the session. An operation that is going on is completed first, or ends with the group. */

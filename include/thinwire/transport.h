@@ -180,8 +180,9 @@ class TW_EXPORT Transport {
 
   // Returns another stream between the same ranks, for another thread. All ranks must call it in
   // the same order: the n-th call on each rank returns the n-th lane. The caller owns the lane,
-  // which may outlive this object. Throws TransportError if the lane cannot be made, and the error
-  // that ended this lane if there was one.
+  // which may outlive this object. Throws TransportError if the lane cannot be made, Error if the
+  // transport has no more of them (gloo makes 32,768 in the life of a group), and the error that
+  // ended this lane if there was one.
   std::unique_ptr<Transport> lane();
   // Returns a second handle on this lane, for a second thread: one thread can wait for a message
   // from any rank while the other sends. Only one of the handles may receive. One rank alone may

@@ -68,9 +68,13 @@ struct Sparse {
   std::vector<std::uint32_t> indices;
   std::vector<float> values;  // of the same length
 
+  // Returns the number of entries. Several threads may call it while none changes the vector.
   std::size_t size() const noexcept { return indices.size(); }
+  // Removes all entries and keeps the memory for later ones.
   void clear() noexcept { indices.clear(), values.clear(); }
+  // Makes room for `entries` entries in all. Throws std::bad_alloc or std::length_error.
   void reserve(std::size_t entries) { indices.reserve(entries), values.reserve(entries); }
+  // Appends an entry, whose index must be larger than that of the last one. Throws std::bad_alloc.
   void push_back(std::uint32_t index, float value) {
     indices.push_back(index), values.push_back(value);
   }
@@ -78,7 +82,8 @@ struct Sparse {
 };
 
 // A network as a user describes it. Each worker has its own full-duplex link of this bandwidth;
-// `latency` is the one-way time of an empty message between two workers.
+// `latency` is the one-way time of an empty message between two workers. Any thread may call its
+// functions, as long as no other thread changes the object.
 struct TW_EXPORT Network {
   double bits_per_second = 0;  // 0: unlimited
   Seconds latency{0};
@@ -86,7 +91,7 @@ struct TW_EXPORT Network {
   // Parses "BANDWIDTH" or "BANDWIDTH,LATENCY": 10mbit, 1gbit, 2.5gbit, unlimited; 50us, 0.2ms,
   // 0.1s. Throws ConfigError, with an example in its text, for any other text.
   static Network parse(std::string_view text);
-  // Returns text that parse() reads back as the same network.
+  // Returns text that parse() reads back as the same network. Throws std::bad_alloc only.
   std::string str() const;
 
   // Returns the time that a link takes to carry the bytes, without latency.

@@ -97,7 +97,7 @@ void Session::Exchanges::exchange(Part& part) {
   const Seconds start = wire.now(), codec = part.stats.codec;
   part.update = part.strategy.exchange(step);
   part.exchanged = true;
-  const bool free = wire.runtime().simulated() && !part.run.charge_codec;
+  const bool free = wire.runtime().simulated() && part.run.codec_time != CodecTime::charged;
   const Seconds computed = free ? Seconds(0) : part.stats.codec - codec;
   part.stats.wire += wire.now() - start - computed;
 }

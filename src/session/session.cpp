@@ -268,7 +268,7 @@ void Session::finish_step(ModelView model, const StepTaken& taken) {
                                  taken.samples,
                                  taken.learning_rate,
                                  std::exchange(own_time_, Seconds(0))});
-    const bool free = wire_.runtime().simulated() && !options_.run.charge_codec;
+    const bool free = wire_.runtime().simulated() && options_.run.codec_time != CodecTime::charged;
     const Seconds computed = free ? Seconds(0) : stats_.codec - codec;
     stats_.wire += wire_.now() - start - computed - (stats_.wait - wait);
   }

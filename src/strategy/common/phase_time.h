@@ -28,10 +28,10 @@ void timed_codec(const StrategyContext& context, Work work) {
   }
   const Seconds start = thread_time();
   work();
-  if (!context.run.charge_codec && !context.run.measure_codec) return;
+  if (context.run.codec_time == CodecTime::ignored) return;
   const Seconds took = thread_time() - start;
   context.stats.codec += took;
-  if (context.run.charge_codec) wire.sleep(took);
+  if (context.run.codec_time == CodecTime::charged) wire.sleep(took);
 }
 
 }  // namespace thinwire::strategy

@@ -29,6 +29,7 @@ constexpr std::size_t kHeadBytes = sizeof(std::uint64_t) + kInline;
 
 // The bits of a slot: 1 for head or body, 15 for the lane, 17 for the tag, 31 for the length of the
 // piece.
+static_assert(GlooGroup::kMostLanes <= 1 << 15 && kTagLimit <= 1 << 17 && kPiece < 1u << 31);
 std::uint64_t head_slot(int lane, Tag tag) {
   return static_cast<std::uint64_t>(lane) << 48 | static_cast<std::uint64_t>(tag) << 31;
 }

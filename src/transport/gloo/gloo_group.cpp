@@ -42,6 +42,17 @@ GlooGroup::~GlooGroup() {
   membership_->on_question({});
 }
 
+int GlooGroup::next_lane() {
+  if (lanes_ < kMostLanes) return lanes_++;
+  ErrorFields fields;
+  fields.rank = rank_;
+  fields.operation = "lane";
+  throw Error(fmt::format("gloo: all {} lanes of this group are used, also those of closed "
+                          "sessions; keep sessions open, or join a new group",
+                          kMostLanes),
+              std::move(fields));
+}
+
 void GlooGroup::connect(const JoinOptions& options, const std::string& address) {
   const auto limit =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.join_timeout.count() * 1e3));

@@ -34,7 +34,11 @@ class GlooGroup {
 
   const std::vector<std::string>& hosts() const { return hosts_; }
   const std::vector<int>& peers() const { return peers_; }
-  int next_lane() { return ++lanes_; }
+  // The number of lanes that a slot of Gloo can tell apart; see gloo.cpp. The first one is 0.
+  static constexpr int kMostLanes = 1 << 15;
+  // Returns the number of a new lane, which was not used before. Called by one thread at a time.
+  // Throws Error if all numbers are used.
+  int next_lane();
 
   std::unique_ptr<Buffer> buffer(void* memory, std::size_t bytes) {
     return context_->createUnboundBuffer(memory, bytes);
@@ -85,7 +89,7 @@ class GlooGroup {
   std::vector<std::string> hosts_;
   int rank_ = 0;
   std::vector<int> peers_;  // all ranks but this one
-  int lanes_ = 0;
+  int lanes_ = 1;           // how many numbers of lanes are used
   struct Wait {
     Buffer* buffer;
     int peer;

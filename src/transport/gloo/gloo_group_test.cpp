@@ -52,6 +52,16 @@ class FalsePeer : public testing::Test {
   std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
+// The number of a lane is a part of Gloo's slots; a larger one would run into the bits of others.
+TEST(GlooGroup, GivesNoMoreLanesThanASlotHasRoomFor) {
+  GlooGroup group({});
+  for (int lane = 1; lane < GlooGroup::kMostLanes; ++lane) ASSERT_EQ(group.next_lane(), lane);
+  const auto error = test::must_throw<Error>([&] { group.next_lane(); });
+  EXPECT_THAT(error.what(), HasSubstr("all 32768 lanes"));
+  EXPECT_EQ(error.fields().operation, "lane");
+  EXPECT_THROW(group.next_lane(), Error);
+}
+
 TEST_F(FalsePeer, WithAWrongProofIsRefusedByName) {
   auto error = start(Seconds(10));
   std::array<std::byte, 32> guess{}, answer{};
