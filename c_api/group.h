@@ -19,7 +19,7 @@ class Group {
  public:
   // Starts to join. Failures are reported by wait().
   explicit Group(const JoinOptions& options);
-  // If this rank has not left, the other ranks learn that it failed. No session may exist anymore.
+  // If this rank has not left, the other ranks learn that it failed. No session may exist any more.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -53,7 +53,7 @@ class Group {
     std::mutex mutex;
     std::condition_variable changed;
     Stage stage = Stage::joining;
-    bool given_up = false;  // the group is closed without a farewell
+    bool given_up = false;  // the group is closed without leaving it
     std::string reason;
     Transport* wire = nullptr;
     std::unique_ptr<Transport> handle;  // a second one, for abort() from any thread

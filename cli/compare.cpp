@@ -11,6 +11,7 @@
 #include "cli/flag_values.h"
 #include "cli/group_flags.h"
 #include "cli/help.h"
+#include "cli/train_events.h"
 #include "cli/train_flags.h"
 #include "launch/launcher.h"
 #include "plan/trial_step.h"
@@ -57,7 +58,7 @@ report::Setting setting_of(const TrainFlags& flags, const launch::Group& group,
           {"workers", text(group.join.size)},
           {"transport", group.transport},
           {"network", imitates_network(flags)    ? flags.group.network
-                      : group.transport == "sim" ? "none (as fast as one likes)"
+                      : group.transport == "sim" ? "none (infinitely fast)"
                                                  : "none (this machine's memory)"},
           {"steps", text(options.steps)},
           {"batch", text(options.batch)},
@@ -251,6 +252,7 @@ class Compare {
     if (kind == report::ComparisonStore::Attempt::resumed) launch.command.emplace_back("--resume");
     launch.workers = group_.start == launch::Group::Start::by_us ? group_.join.size : 1;
     launch.timeout = group_.join.timeout;
+    launch.on_failure = [&](const launch::RunFailure& failure) { append_exit(events, failure); };
     report::RunWatcher watcher(progress, events);
     launch::Io io{io_.out, watcher.stream(), io_.env, progress.in_place()};
     const int code = launch::launch_workers(launch, io);
@@ -261,6 +263,14 @@ class Compare {
       for (const std::string& line : watcher.last_lines()) progress.message(line);
     }
     return {code, watcher.problem(code)};
+  }
+
+  static void append_exit(const std::filesystem::path& events, const launch::RunFailure& failure) {
+    try {
+      TrainEvents(events.string(), observe::EventWriter::Open::append, std::nullopt).exit(failure);
+    } catch (const Error&) {
+      // The file cannot be opened; stderr of the run has the same text.
+    }
   }
 
   int stop(report::CompareProgress& progress) {
@@ -291,7 +301,7 @@ class Compare {
             << launch::bold(io_, table.heading(recommendation)) << '\n';
     for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
       const report::ComparedRun& run = comparison_.runs[i];
-      io_.out << table.row(run, recommendation.standings[i], recommendation,
+      io_.out << table.row(run, recommendation.comparisons[i], recommendation,
                            "failed: " + run.problem)
               << '\n';
     }
@@ -328,9 +338,9 @@ void add_compare(CLI::App& root, Invocation& invocation) {
   auto flags = std::make_shared<CompareFlags>();
   command
       ->add_option("--strategies", flags->strategies,
-                   "strategies to compare, separated by semicolons; dense is added as the baseline")
-      ->type_name("\"SPEC; SPEC\"")
-      ->required();
+                   "strategies to compare, separated by semicolons (needed); dense is added as the "
+                   "baseline")
+      ->type_name("\"SPEC; SPEC\"");
   add_training_flags(*command, flags->train);
   command
       ->add_option(
@@ -344,6 +354,10 @@ void add_compare(CLI::App& root, Invocation& invocation) {
   command->add_flag("--json", flags->train.json, "a JSON object per strategy instead of the table");
   command->callback([&invocation, flags, command] {
     invocation.action = [&invocation, flags, command] {
+      if (command->count("--strategies") == 0) {
+        throw ConfigError(
+            "compare: --strategies is missing; for example --strategies \"dense; gtopk; qsgd\"");
+      }
       const auto strategies = with_baseline(parse_strategies(flags->strategies));
       return Compare(flags->train, strategies, *command, invocation).run();
     };
