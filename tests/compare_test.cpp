@@ -191,7 +191,7 @@ TEST_F(CompareCommand, BadUsageIsRefusedBeforeAnythingStarts) {
     std::string_view expected;
   } kCases[] = {
       {{}, "dense; gtopc", "did you mean gtopk"},
-      {{}, "dense; gtopk:density=2", "density=2"},
+      {{}, "dense; gtopk:density=2", "density is not allowed (2)"},
       {{"--strategy", "dense"}, "dense", "did you mean --strategies"},
       {{"--lr", "0"}, "dense", "--lr 0: it must be more than 0"},
       {{"--rank", "0", "--world-size", "2", "--master", "127.0.0.1:1"}, "dense", "by itself"},
