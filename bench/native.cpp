@@ -106,7 +106,12 @@ Measured measure(NativeGroup& group, const NativeOptions& options) {
   double sent_before = 0;
   for (int rep = -1; rep < options.reps; ++rep) {
     const double taken = measure_once(group, data);
-    if (!sum_is_right(data, group.size())) throw std::runtime_error("the sum is wrong");
+    if (!sum_is_right(data, group.size())) {
+      throw std::runtime_error(
+          fmt::format("native all-reduce: the sum is wrong ({} elements, {} "
+                      "ranks)",
+                      data.size(), group.size()));
+    }
     measured.replicas_identical &= same(group.allgather(fingerprint(data)));
     if (rep < 0) {
       sent_before = sent_bytes(options.interface);

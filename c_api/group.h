@@ -26,7 +26,7 @@ class Group {
   explicit Group(const JoinOptions& options);
   // The same by another function, for tests. It is called on the thread of this group.
   Group(const JoinOptions& options, Run join);
-  // If this rank has not left, the other ranks learn that it failed. No session may exist anymore.
+  // If this rank has not left, the other ranks learn that it failed. No session may exist any more.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -60,7 +60,7 @@ class Group {
     std::mutex mutex;
     std::condition_variable changed;
     Stage stage = Stage::joining;
-    bool given_up = false;  // the group is closed without a farewell
+    bool given_up = false;  // the group is closed without leaving it
     std::string reason;
     Transport* wire = nullptr;
     std::unique_ptr<Transport> handle;  // a second one, for abort() from any thread

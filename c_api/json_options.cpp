@@ -157,7 +157,7 @@ const json& JsonOptions::required(const std::string& key) {
 void JsonOptions::reject_unknown() const {
   for (const auto& [key, value] : json_.items()) {
     if (std::ranges::find(known_, key) != known_.end()) continue;
-    throw ConfigError(fmt::format("{}: {}", object_, base::unknown_word("key", key, known_)));
+    throw ConfigError(base::unknown_key(object_, key, known_));
   }
 }
 

@@ -61,27 +61,27 @@ TEST(CommandLine, HelpStartsWithExamples) {
   }
   EXPECT_NE(call({"help", "bench", "allreduce"}).out.find("Usage: thinwire bench allreduce ["),
             std::string::npos);
-  expect_refused(call({"help", "bnch"}), {"did you mean 'bench'?"});
+  expect_refused(call({"help", "bnch"}), {"did you mean bench?"});
 }
 
 TEST(CommandLine, UnknownWordsGetTheClosestMatch) {
-  expect_refused(call({"bnech"}), {"unknown command 'bnech'", "did you mean 'bench'?"});
-  expect_refused(call({"bench", "alreduce"}), {"did you mean 'allreduce'?"});
-  expect_refused(bench({"--numl", "3"}), {"unknown flag '--numl'", "did you mean '--numel'?"});
-  expect_refused(bench({"--numl=3"}), {"'--numl'", "did you mean '--numel'?"});
+  expect_refused(call({"bnech"}), {"command: unknown name (bnech)", "did you mean bench?"});
+  expect_refused(call({"bench", "alreduce"}), {"did you mean allreduce?"});
+  expect_refused(bench({"--numl", "3"}), {"--numl: unknown flag", "did you mean --numel?"});
+  expect_refused(bench({"--numl=3"}), {"--numl: ", "did you mean --numel?"});
   expect_refused(bench({"--xyzzyx"}),
-                 {"unknown flag '--xyzzyx'", "thinwire bench allreduce --help"});
-  expect_refused(call({"list", "strategy"}), {"did you mean 'strategies'?"});
+                 {"--xyzzyx: unknown flag", "thinwire bench allreduce --help"});
+  expect_refused(call({"list", "strategy"}), {"did you mean strategies?"});
   expect_refused(bench({"extra"}), {"extra", "thinwire bench allreduce --help"});
-  expect_refused(call({"bnech", "--help"}), {"unknown command 'bnech'"});
+  expect_refused(call({"bnech", "--help"}), {"command: unknown name (bnech)"});
   expect_refused(call({"--verbos", "bench", "allreduce"}),
-                 {"unknown flag '--verbos'", "`thinwire --help`"});
-  expect_refused(bench({"--numl", "3", "--reps", "many"}), {"did you mean '--numel'?"});
-  expect_refused(bench({"--\x1b[2J"}), {"unknown flag '--\\x1b[2J'"});
-  expect_refused(call({"--"}), {"`thinwire` needs", "bench"});
+                 {"--verbos: unknown flag", "'thinwire --help'"});
+  expect_refused(bench({"--numl", "3", "--reps", "many"}), {"did you mean --numel?"});
+  expect_refused(bench({"--\x1b[2J"}), {"--\\x1b[2J: unknown flag"});
+  expect_refused(call({"--"}), {"thinwire: a command is missing", "bench"});
   expect_refused(call({}), {"Examples:"});
-  expect_refused(call({"bench"}), {"`thinwire bench` needs", "allreduce"});
-  expect_refused(call({"list"}), {"what"});
+  expect_refused(call({"bench"}), {"thinwire bench: a command is missing", "allreduce"});
+  expect_refused(call({"list"}), {"list: a word is missing", "strategies"});
 }
 
 TEST(CommandLine, ListsAreTheRegistries) {
@@ -196,8 +196,8 @@ TEST(BenchAllreduce, RefusesNonsenseBeforeItStarts) {
     arguments.insert(arguments.end(), {"--transport", "threads"});
     expect_refused(bench(arguments), parts);
   };
-  refused({"--strategy", "dens"}, {"unknown strategy 'dens'", "'dense'"});
-  refused({"--strategy", "dense:dtype=fp8"}, {"dtype=fp8", "fp32"});
+  refused({"--strategy", "dens"}, {"strategy: unknown name (dens)", "mean dense?"});
+  refused({"--strategy", "dense:dtype=fp8"}, {"dtype is not allowed (fp8)", "fp32"});
   refused({"--strategy", "gossip"}, {"--strategy gossip", "exchanges models"});
   refused({"--workers", "0"}, {"--workers 0"});
   refused({"--workers", "three"}, {"--workers", "three"});
@@ -209,9 +209,9 @@ TEST(BenchAllreduce, RefusesNonsenseBeforeItStarts) {
   refused({"--timeout", "0"}, {"--timeout"});
   refused({"--join-timeout", "-3"}, {"--join-timeout"});
   refused({"--network", "fast"}, {"network 'fast'", "1gbit,0.2ms"});
-  refused({"--fault", "kil:rank=1"}, {"did you mean 'kill'?"});
-  refused({"--fault", "kill:rank=9"}, {"rank=9"});
-  expect_refused(bench({"--transport", "thread"}), {"did you mean 'threads'?"});
+  refused({"--fault", "kil:rank=1"}, {"did you mean kill?"});
+  refused({"--fault", "kill:rank=9"}, {"rank is not allowed (9)"});
+  expect_refused(bench({"--transport", "thread"}), {"did you mean threads?"});
 }
 
 TEST(BenchAllreduce, RefusesWhatDoesNotFitIntoMemory) {
@@ -297,7 +297,7 @@ TEST(BenchSelect, RefusesNonsenseBeforeItStarts) {
   refused({"--density", "nan"}, {"--density nan"});
   refused({"--reps", "0"}, {"--reps 0"});
   refused({"--warmup", "-1"}, {"--warmup -1"});
-  refused({"--densty", "1"}, {"did you mean '--density'?"});
+  refused({"--densty", "1"}, {"did you mean --density?"});
 }
 
 }  // namespace

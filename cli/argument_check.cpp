@@ -39,8 +39,8 @@ std::string path_of(const CLI::App& app) {
 std::string unknown_flag(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::string near = base::closest_match(name, flag_names(app));
-  const std::string hint = near.empty() ? "" : fmt::format("did you mean '{}'? ", near);
-  return fmt::format("unknown flag '{}': {}`{} --help` lists all flags", base::visible(name), hint,
+  const std::string hint = near.empty() ? "" : fmt::format("did you mean {}? ", near);
+  return fmt::format("{}: unknown flag; {}'{} --help' lists all", base::visible(name), hint,
                      path_of(app));
 }
 
@@ -53,9 +53,9 @@ std::optional<std::string> unknown_word_error(const CLI::App& root) {
     const std::string& word = words.front();
     if (is_flag(word)) return unknown_flag(*app, word);
     if (const auto known = command_names(*app); !known.empty()) {
-      return base::unknown_word("command", word, known);
+      return base::unknown_name("command", word, known);
     }
-    return fmt::format("unexpected argument '{}': see `{} --help`", base::visible(word),
+    return fmt::format("argument: unexpected ({}); see '{} --help'", base::visible(word),
                        path_of(*app));
   }
   return std::nullopt;
@@ -65,7 +65,8 @@ std::optional<std::string> missing_command_error(const CLI::App& root) {
   const CLI::App& last = *chosen(root).back();
   const std::vector<std::string> known = command_names(last);
   if (known.empty()) return std::nullopt;
-  return fmt::format("`{}` needs one of these after it: {}", path_of(last), fmt::join(known, ", "));
+  return fmt::format("{}: a command is missing; use one of {}", path_of(last),
+                     fmt::join(known, ", "));
 }
 
 std::string chosen_command(const CLI::App& root) { return path_of(*chosen(root).back()); }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kBenchExamples = R"(Examples:
   thinwire bench allreduce                                      exchanges of 4 local workers
-  thinwire bench select                                         what it costs to find the largest)";
+  thinwire bench select                                         the cost of selecting the largest entries)";
 
 constexpr std::string_view kAllreduceExamples = R"(Examples:
   thinwire bench allreduce                                      a sweep of sizes, 4 local workers

@@ -11,6 +11,7 @@
 #include "cli/flag_values.h"
 #include "cli/group_flags.h"
 #include "cli/help.h"
+#include "cli/train_events.h"
 #include "cli/train_flags.h"
 #include "launch/launcher.h"
 #include "plan/trial_step.h"
@@ -56,7 +57,7 @@ report::Setting setting_of(const TrainFlags& flags, const launch::Group& group,
           {"workers", text(group.join.size)},
           {"transport", group.transport},
           {"network", imitates_network(flags)    ? flags.group.network
-                      : group.transport == "sim" ? "none (as fast as one likes)"
+                      : group.transport == "sim" ? "none (infinitely fast)"
                                                  : "none (this machine's memory)"},
           {"steps", text(options.steps)},
           {"batch", text(options.batch)},
@@ -208,7 +209,18 @@ class Compare {
     if (run.resume) launch.command.emplace_back("--resume");
     launch.workers = group_.start == launch::Group::Start::by_us ? group_.join.size : 1;
     launch.timeout = group_.join.timeout;
+    launch.on_failure = [&](const launch::RunFailure& failure) {
+      append_exit(run.events, failure);
+    };
     return launch::launch_workers(launch, io);
+  }
+
+  static void append_exit(const std::filesystem::path& events, const launch::RunFailure& failure) {
+    try {
+      TrainEvents(events.string(), observe::EventWriter::Open::append, std::nullopt).exit(failure);
+    } catch (const Error&) {
+      // The file cannot be opened; stderr of the run has the same text.
+    }
   }
 
   void print_results(const report::Comparison& comparison, const std::string& page) const {
@@ -222,7 +234,7 @@ class Compare {
             << launch::bold(io_, table.heading(recommendation)) << '\n';
     for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
       const report::ComparedRun& run = comparison.runs[i];
-      io_.out << table.row(run, recommendation.standings[i], recommendation,
+      io_.out << table.row(run, recommendation.comparisons[i], recommendation,
                            "failed: " + run.problem)
               << '\n';
     }
@@ -258,9 +270,9 @@ void add_compare(CLI::App& root, Invocation& invocation) {
   auto flags = std::make_shared<CompareFlags>();
   command
       ->add_option("--strategies", flags->strategies,
-                   "strategies to compare, separated by semicolons; dense is added as the baseline")
-      ->type_name("\"SPEC; SPEC\"")
-      ->required();
+                   "strategies to compare, separated by semicolons (needed); dense is added as the "
+                   "baseline")
+      ->type_name("\"SPEC; SPEC\"");
   add_training_flags(*command, flags->train);
   command
       ->add_option(
@@ -274,6 +286,10 @@ void add_compare(CLI::App& root, Invocation& invocation) {
   command->add_flag("--json", flags->train.json, "a JSON object per strategy instead of the table");
   command->callback([&invocation, flags, command] {
     invocation.action = [&invocation, flags, command] {
+      if (command->count("--strategies") == 0) {
+        throw ConfigError(
+            "compare: --strategies is missing; for example --strategies \"dense; gtopk; qsgd\"");
+      }
       const auto strategies = with_baseline(parse_strategies(flags->strategies));
       return Compare(flags->train, strategies, *command, invocation).run();
     };

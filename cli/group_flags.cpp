@@ -46,7 +46,7 @@ void add_group_flags(CLI::App& command, launch::GroupOptions& options) {
       ->group(group);
   command
       .add_option("--token-file", options.token_file,
-                  "a secret of this job, by which ranks on several machines recognise each other "
+                  "a secret of this job, by which ranks on several machines recognize each other "
                   "(or THINWIRE_TOKEN)")
       ->type_name("FILE")
       ->group(group);

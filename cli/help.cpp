@@ -78,7 +78,7 @@ std::string text_for(const CLI::App& root, const HelpFlags& flags) {
   for (const std::string& word : flags.words) {
     const CLI::App* next = find_command(*app, word);
     if (next == nullptr)
-      throw ConfigError(base::unknown_word("command", word, command_names(*app)));
+      throw ConfigError(base::unknown_name("command", word, command_names(*app)));
     app = next;
   }
   return app->help();

@@ -6,7 +6,7 @@ namespace thinwire::cli {
 namespace {
 
 std::string raise_timeout(const ErrorFields& fields) {
-  if (fields.peer < 0) return "raise --timeout if the peers are alive but slow";
+  if (fields.peer == kNoRank) return "raise --timeout if the peers are alive but slow";
   return fmt::format("raise --timeout if rank {} is alive but slow", fields.peer);
 }
 

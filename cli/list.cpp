@@ -49,7 +49,7 @@ constexpr List kLists[] = {
 const List& find_list(std::string_view word) {
   const auto* const found = std::ranges::find(kLists, word, &List::name);
   if (found == std::end(kLists)) {
-    throw ConfigError(base::unknown_word("list", word, list_names()));
+    throw ConfigError(base::unknown_name("list", word, list_names()));
   }
   return *found;
 }
@@ -91,9 +91,13 @@ void add_list(CLI::App& root, Invocation& invocation) {
   CLI::App* command =
       add_command(root, "list", "Lists what can be chosen, with keys and defaults.",
                   "Examples:\n  thinwire list strategies\n  thinwire list transports");
-  command->add_option("what", *word, "strategies, transports, models or data")->required();
+  command->add_option("what", *word, "strategies, transports, models or data");
   command->callback([&invocation, word] {
-    invocation.action = [&invocation, word] { return list(invocation.io, *word); };
+    invocation.action = [&invocation, word] {
+      if (word->empty())
+        throw ConfigError("list: a word is missing; for example thinwire list strategies");
+      return list(invocation.io, *word);
+    };
   });
 }
 

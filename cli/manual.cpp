@@ -126,7 +126,7 @@ std::string exit_status() {
 std::string environment() {
   return entries({
       {std::string(launch::kTokenVariable),
-       "A secret of the job, by which ranks on several machines recognise each other; the same as "
+       "A secret of the job, by which ranks on several machines recognize each other; the same as "
        "the contents of --token-file."},
       {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT",
        "The place of this worker in the group, as torchrun sets it."},
@@ -160,7 +160,7 @@ std::string manual_page(const CLI::App& root) {
                  "little as a slow network can carry.\n"
                  "A strategy decides what they exchange, a transport carries it.\n"
                  "Without a launcher thinwire starts the workers itself; torchrun, mpirun and srun "
-                 "are recognised by their variables.\n" +
+                 "are recognized by their variables.\n" +
                      options(root)) +
          section("COMMANDS", commands) + section("EXIT STATUS", exit_status()) +
          section("ENVIRONMENT", environment()) + section("EXAMPLES", examples);

@@ -46,7 +46,7 @@ TEST(Plan, RefusesWhatItCannotPlanForBeforeAnythingStarts) {
   expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--batch", "8"},
                  "--batch");
   expect_refused({"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", "gtopc"},
-                 "did you mean 'gtopk'");
+                 "did you mean gtopk");
   expect_refused(
       {"--numel", "1k", "--step-time", "1s", "--network", net, "--strategies", "topk; topk"},
       "'topk' is there twice");
@@ -111,7 +111,7 @@ TEST(Plan, ShowsTablesTheBestChoiceAndTheScale) {
   ASSERT_EQ(outcome.code, launch::kOk) << outcome.err;
   for (const char* part : {"efficiency, %", "step, ms", "sent per worker and step",
                            "a run of 10000 steps", "density, or the rank of matrices",
-                           "16 workers: gtopk", "Nowhere is dense as good", "scaled payloads"}) {
+                           "16 workers: gtopk", "dense is not as good", "scaled payloads"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in: " << outcome.out;
   }
   EXPECT_NE(outcome.err.find("gtopk, 16 workers"), std::string::npos) << outcome.err;

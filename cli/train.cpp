@@ -19,9 +19,9 @@ constexpr std::string_view kExamples = R"(Examples:
   thinwire train --model lenet --data digits                    4 local workers, built-in data
   thinwire train --model resnet20 --data cifar10:DIR --workers 2 --epochs 6 --out runs/a
   thinwire train --model resnet20 --data cifar10:DIR --workers 2 --epochs 6 --out runs/a --resume
-  thinwire train --network 100mbit,1ms --slow 1:3               a thin wire, a slow worker
+  thinwire train --network 100mbit,1ms --slow 1:3               a slow network, a slow worker
   thinwire train --transport sim --workers 16 --network 1gbit,0.1ms --step-time 0.05
-  torchrun --nnodes 2 ... --no-python thinwire train            one rank of many)";
+  torchrun --nnodes 2 ... --no_python thinwire train            one rank of many)";
 
 void check_directory(const trainer::TrainOptions& options) {
   if (!options.out.empty()) return;
@@ -91,7 +91,8 @@ int train(TrainFlags flags, Invocation& invocation) {
       check_resume(flags.options, parameters, group.join.rank, group.join.size);
     }
     if (group.start == launch::Group::Start::by_us)
-      return launch::run_group(group, invocation.arguments, io, {});
+      return launch::run_group(group, invocation.arguments, io, {},
+                               [&](const launch::RunFailure& failure) { events.exit(failure); });
     const LogSink log = [&](LogLevel level, std::string_view text) {
       if (level == LogLevel::info) {
         events.note(text);

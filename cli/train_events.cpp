@@ -76,6 +76,20 @@ void TrainEvents::error(const std::exception& error) noexcept {
   }
 }
 
+void TrainEvents::exit(const launch::RunFailure& failure) noexcept {
+  try {
+    write("exit", Json{{"text", failure.text},
+                       {"rank", failure.rank == kNoRank ? Json() : Json(failure.rank)},
+                       {"host", failure.host},
+                       {"signal", failure.signal.empty() ? Json() : Json(failure.signal)},
+                       {"code", failure.code ? Json(*failure.code) : Json()},
+                       {"seconds", failure.seconds.count()},
+                       {"stopped", failure.stopped}});
+  } catch (const std::exception&) {
+    // The launcher has printed it.
+  }
+}
+
 void TrainEvents::write(std::string_view name, const Json& fields) {
   if (writer_) writer_->write(name, fields);
 }

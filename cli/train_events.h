@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/train_report.h"
+#include "launch/launcher.h"
 #include "observe/events.h"
 
 namespace thinwire::cli {
@@ -28,8 +29,9 @@ class TrainEvents {
   void note(std::string_view text);
   void warning(std::string_view text);
   void finish(const observe::Json& summary);
-  // Never throws: the error itself matters more than its record.
+  // These never throw: the error itself matters more than its record.
   void error(const std::exception& error) noexcept;
+  void exit(const launch::RunFailure& failure) noexcept;
 
  private:
   void write(std::string_view name, const observe::Json& fields);

@@ -25,7 +25,7 @@ extern "C" void interrupted(int) {
 
 Io process_io() {
   const Environment env = process_environment();
-  // A worker of ours writes to a pipe; what matters is where our launcher writes to.
+  // A worker of our launcher writes to a pipe; the stderr of the launcher decides.
   const auto launcher = env(kLauncherVariable);
   const bool live = launcher ? *launcher == kLauncherOnTerminal : isatty(STDERR_FILENO) == 1;
   // Open MPI gives its processes a pseudo-terminal, wherever mpirun itself writes to.

@@ -21,7 +21,7 @@ struct Io {
   std::ostream& err;
   Environment env;
   bool live = false;       // err ends at a terminal: one line is rewritten in place
-  bool bold_out = false;   // out may be emphasised
+  bool bold_out = false;   // out may be emphasized
   bool color_err = false;  // err may be coloured
 };
 

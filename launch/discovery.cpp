@@ -154,7 +154,7 @@ Endpoint master_from_variables(const Environment& env, const Place& place, std::
     if (++port > 65535) {
       throw ConfigError(
           "MASTER_PORT=65535: torchrun keeps this port itself and thinwire takes the next one, "
-          "which does not exist; give torchrun another --master-port");
+          "which does not exist; give torchrun another --master_port");
     }
   }
   return {std::move(host), static_cast<std::uint16_t>(port)};

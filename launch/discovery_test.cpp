@@ -91,7 +91,7 @@ TEST(Discovery, TorchrunThatKeepsItsPort) {
   EXPECT_EQ(master(store("True")), (Endpoint{"node1", 1235}));
   EXPECT_EQ(master(store("False")), (Endpoint{"node1", 1234}));
   const std::string text = refusal([&] { master(with(store("True"), "MASTER_PORT", "65535")); });
-  EXPECT_NE(text.find("--master-port"), std::string::npos) << text;
+  EXPECT_NE(text.find("--master_port"), std::string::npos) << text;
 }
 
 TEST(Discovery, OpenMpi) {
@@ -153,10 +153,10 @@ TEST(Discovery, Slurm) {
   EXPECT_EQ(place->size, 6);
   EXPECT_EQ(place->local_rank, 1);
   EXPECT_EQ(place->local_size, 0);
-  const Endpoint meeting = master(kSlurm);
-  EXPECT_EQ(meeting.host, "node03");
-  EXPECT_GE(meeting.port, kFirstJobPort);
-  EXPECT_EQ(master(with(kSlurm, "SLURM_PROCID", "0")), meeting);
+  const Endpoint endpoint = master(kSlurm);
+  EXPECT_EQ(endpoint.host, "node03");
+  EXPECT_GE(endpoint.port, kFirstJobPort);
+  EXPECT_EQ(master(with(kSlurm, "SLURM_PROCID", "0")), endpoint);
 }
 
 TEST(Discovery, SlurmStepsDifferFromTheirJob) {

@@ -153,13 +153,14 @@ Group choose_group(const GroupOptions& options, const Environment& env) {
 }
 
 int run_group(const Group& group, const std::vector<std::string>& arguments, Io& io,
-              const Worker& worker) {
+              const Worker& worker, const FailureSink& on_failure) {
   if (group.start == Group::Start::by_us) {
     LaunchOptions options;
     options.command = {std::filesystem::read_symlink("/proc/self/exe")};
     options.command.insert(options.command.end(), arguments.begin(), arguments.end());
     options.workers = group.join.size;
     options.timeout = group.join.timeout;
+    options.on_failure = on_failure;
     return launch_workers(options, io);
   }
   transport::BackendOptions join = group.join;

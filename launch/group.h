@@ -7,6 +7,7 @@
 
 #include "launch/console.h"
 #include "launch/discovery.h"
+#include "launch/launcher.h"
 #include "thinwire/launch.h"
 #include "transport/backends.h"
 
@@ -46,8 +47,8 @@ Group choose_group(const GroupOptions& options, const Environment& env);
 
 // Runs the worker on every rank that lives in this process, or starts processes of this program
 // with these arguments, which will do so. Returns the exit code; throws what a worker in this
-// process threw.
+// process threw. `on_failure` is called if processes that it started failed.
 int run_group(const Group& group, const std::vector<std::string>& arguments, Io& io,
-              const Worker& worker);
+              const Worker& worker, const FailureSink& on_failure = {});
 
 }  // namespace thinwire::launch

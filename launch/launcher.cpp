@@ -227,42 +227,60 @@ class JobMonitor {
       print_error(io_, fmt::format("the last output of rank {}:", worker->rank()));
       for (const std::string& line : worker->last_lines()) io_.err << "  | " << line << '\n';
     }
-    print_error(io_, what_happened(*worker, after) + explanation(*worker));
-    return !exit.by_signal && exit.number == kBadUsage ? kBadUsage : kRunFailed;
+    RunFailure failure{worker->rank(), this_host(), exit.signal_name(), std::nullopt, after,
+                       stopped_ranks_, ""};
+    if (!exit.by_signal) failure.code = exit.number;
+    failure.text = what_happened(failure) + hint(failure) + quotation(*worker);
+    publish(failure);
+    return failure.code == kBadUsage ? kBadUsage : kRunFailed;
   }
 
-  std::string what_happened(const WorkerProcess& worker, Seconds after) const {
-    const base::ProcessExit& exit = worker.exit();
-    const bool gave_up = !exit.by_signal && exit.number == kPeerFailed;
-    const std::string end = fmt::format("rank {} {} on {} after {:.1f} s", worker.rank(),
-                                        gave_up ? "gave up waiting for its peers" : exit.describe(),
-                                        this_host(), after.count());
-    const std::string ranks = fmt::format("rank {}", fmt::join(stopped_ranks_, ", "));
-    const double grace = options_.grace.count();
-    if (gave_up && !stopped_ranks_.empty()) {
-      return fmt::format("{} hung, and was stopped {} s after {}", ranks, grace, end);
-    }
-    if (!stopped_ranks_.empty())
-      return fmt::format("{}; {} s later {} was stopped", end, grace, ranks);
-    return options_.workers > 1 ? end + "; the other workers have stopped" : end;
+  void publish(const RunFailure& failure) {
+    print_error(io_, failure.text);
+    if (options_.on_failure) options_.on_failure(failure);
   }
 
-  std::string explanation(const WorkerProcess& worker) const {
-    const base::ProcessExit& exit = worker.exit();
-    if (!exit.by_signal) {
-      return worker.last_lines().empty() ? "." : fmt::format(". It said: {}", last_output(worker));
+  std::string what_happened(const RunFailure& failure) const {
+    const std::string ranks = fmt::format("rank {}", fmt::join(failure.stopped, ", "));
+    const double grace = options_.grace.count(), seconds = failure.seconds.count();
+    if (failure.code == kPeerFailed) {
+      if (!failure.stopped.empty()) {
+        return fmt::format("{} ({}): hung; stopped {} s after rank {} gave up waiting at {:.1f} s",
+                           ranks, failure.host, grace, failure.rank, seconds);
+      }
+      return fmt::format("rank {} ({}): gave up waiting for its peers after {:.1f} s{}",
+                         failure.rank, failure.host, seconds, others_text());
     }
-    std::string text = ".";
-    if (exit.number == SIGKILL) {
-      text += " If nobody did that, the kernel did because memory ran out; see `dmesg`.";
+    const std::string end = failure.signal.empty()
+                                ? fmt::format("ended with exit code {}", *failure.code)
+                                : "killed by " + failure.signal;
+    return fmt::format(
+        "rank {} ({}): {} after {:.1f} s{}", failure.rank, failure.host, end, seconds,
+        failure.stopped.empty() ? others_text()
+                                : fmt::format("; stopped {} s later: {}", grace, ranks));
+  }
+
+  std::string others_text() const {
+    return options_.workers > 1 ? "; the other workers have stopped" : "";
+  }
+
+  static std::string hint(const RunFailure& failure) {
+    if (failure.signal != "SIGKILL") return "";
+    return "; SIGKILL may come from the kernel when memory runs out, see dmesg";
+  }
+
+  // Returns the last output of the worker that failed by itself, or else that of the first rank
+  // that noticed, which says which operation was interrupted.
+  std::string quotation(const WorkerProcess& worker) const {
+    if (!worker.exit().by_signal) {
+      return worker.last_lines().empty() ? "" : fmt::format("; it wrote: {}", last_output(worker));
     }
-    // The first rank that noticed says which operation was interrupted.
     const auto observer = std::ranges::find_if(failures_, [&](const Failure& failure) {
       return failure.worker != &worker && !failure.worker->last_lines().empty();
     });
-    if (observer == failures_.end()) return text;
-    return text + fmt::format(" Rank {} said: {}", observer->worker->rank(),
-                              last_output(*observer->worker));
+    if (observer == failures_.end()) return "";
+    return fmt::format("; rank {} wrote: {}", observer->worker->rank(),
+                       last_output(*observer->worker));
   }
 
   static std::string_view last_output(const WorkerProcess& worker) {
@@ -272,10 +290,16 @@ class JobMonitor {
   }
 
   int report_hung_ranks() {
-    print_error(io_, fmt::format("rank {} hung on {} after its work was done, and was stopped {} s "
-                                 "after another worker had succeeded.",
-                                 fmt::join(stopped_ranks_, ", "), this_host(),
-                                 (options_.timeout + options_.grace).count()));
+    RunFailure failure;
+    failure.host = this_host();
+    failure.seconds = now() - start_;
+    failure.stopped = stopped_ranks_;
+    failure.text = fmt::format(
+        "rank {} ({}): did not end after the run; stopped {} s after another "
+        "worker had succeeded",
+        fmt::join(failure.stopped, ", "), failure.host,
+        (options_.timeout + options_.grace).count());
+    publish(failure);
     return kRunFailed;
   }
 

@@ -2,6 +2,8 @@
 // variables of torchrun, watched until the last one has ended.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,20 @@ inline constexpr std::string_view kMasterSocketVariable = "THINWIRE_MASTER_SOCKE
 // The exit code of a worker that failed because another rank did.
 inline constexpr int kPeerFailed = 3;
 
+// How a run failed, from the ends of its processes.
+struct RunFailure {
+  // The first worker that failed by itself. If each failed because of a peer, the first that ended.
+  // kNoRank if none failed, but some had to be stopped.
+  int rank = kNoRank;
+  std::string host;          // of all workers
+  std::string signal;        // that killed this worker, such as "SIGKILL"; empty if none did
+  std::optional<int> code;   // its exit code, if it ended by itself; kPeerFailed: it gave up
+  Seconds seconds{0};        // from the start of the workers to its end
+  std::vector<int> stopped;  // ranks that did not end by themselves
+  std::string text;          // the line that launch_workers() prints last
+};
+using FailureSink = std::function<void(const RunFailure&)>;
+
 struct LaunchOptions {
   std::vector<std::string> command;  // program and arguments, the same for every worker
   int workers = 1;
@@ -32,6 +48,8 @@ struct LaunchOptions {
   Seconds timeout{60};
   // How long after SIGTERM a worker that still runs gets SIGKILL.
   Seconds kill_delay{1};
+  // Called once, before launch_workers() returns, if the run failed; not after an interruption.
+  FailureSink on_failure;
 };
 
 // Returns the exit code of the whole run:

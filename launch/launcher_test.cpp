@@ -32,6 +32,8 @@ class Launch : public testing::Test {
     options.grace = grace;
     options.timeout = timeout;
     options.kill_delay = Seconds(0.5);
+    failure_.reset();
+    options.on_failure = [&](const RunFailure& failure) { failure_ = failure; };
     std::ostringstream out, err;
     Io io{out, err, [](std::string_view) { return std::nullopt; }};
     const int code = launch_workers(options, io);
@@ -57,6 +59,7 @@ class Launch : public testing::Test {
 
   test::ScratchDirectory left_behind_;  // by workers
   std::string err_;
+  std::optional<RunFailure> failure_;
 };
 
 // Leaves this process a given number of free descriptors.
@@ -162,10 +165,23 @@ TEST_F(Launch, AKilledRankIsTheLastWord) {
                 3),
             kRunFailed);
   EXPECT_TRUE(err_has("the last output of rank 1:\n  | my last words\n")) << err_;
-  EXPECT_EQ(last_line().find("thinwire: rank 1 was killed by SIGKILL on " + host()), 0u) << err_;
-  EXPECT_TRUE(last_line().ends_with("Rank 0 said: lost rank 1") ||
-              last_line().ends_with("Rank 2 said: lost rank 1"))
+  EXPECT_EQ(last_line().find("thinwire: rank 1 (" + host() + "): killed by SIGKILL after "), 0u)
       << err_;
+  EXPECT_TRUE(err_has(
+      " s; the other workers have stopped; SIGKILL may come from the kernel when memory runs out, "
+      "see dmesg; rank "))
+      << err_;
+  EXPECT_TRUE(last_line().ends_with("; rank 0 wrote: lost rank 1") ||
+              last_line().ends_with("; rank 2 wrote: lost rank 1"))
+      << err_;
+  ASSERT_TRUE(failure_);
+  EXPECT_EQ(failure_->rank, 1);
+  EXPECT_EQ(failure_->host, host());
+  EXPECT_EQ(failure_->signal, "SIGKILL");
+  EXPECT_EQ(failure_->code, std::nullopt);
+  EXPECT_GT(failure_->seconds, Seconds(0));
+  EXPECT_TRUE(failure_->stopped.empty());
+  EXPECT_EQ("thinwire: " + failure_->text, last_line());
 }
 
 TEST_F(Launch, WhoNoticedAnothersDeathIsNotToBlame) {
@@ -174,8 +190,12 @@ TEST_F(Launch, WhoNoticedAnothersDeathIsNotToBlame) {
                 "until [ -e gone ]; do :; done; echo no such file >&2; exit 1",
                 2),
             kRunFailed);
-  EXPECT_EQ(last_line().find("thinwire: rank 1 ended with exit code 1"), 0u) << err_;
-  EXPECT_NE(last_line().find("no such file"), std::string::npos) << err_;
+  ASSERT_TRUE(failure_);
+  EXPECT_EQ(failure_->rank, 1);
+  EXPECT_EQ(failure_->signal, "");
+  EXPECT_EQ(failure_->code, 1);
+  EXPECT_TRUE(err_has("): ended with exit code 1 after ")) << err_;
+  EXPECT_TRUE(last_line().ends_with("; it wrote: no such file")) << err_;
 }
 
 TEST_F(Launch, BadUsageStaysBadUsage) {
@@ -190,7 +210,10 @@ TEST_F(Launch, SurvivorsThatHangAreStopped) {
                 "echo $$ > pid$RANK; exec sleep 100",
                 3, Seconds(0.2)),
             kRunFailed);
-  EXPECT_EQ(last_line().find("thinwire: rank 2 ended with exit code 7"), 0u) << err_;
+  ASSERT_TRUE(failure_);
+  EXPECT_EQ(failure_->rank, 2);
+  EXPECT_EQ(failure_->code, 7);
+  EXPECT_EQ(failure_->stopped, (std::vector<int>{0, 1}));
   EXPECT_NE(kill(std::stoi(file("pid0")), 0), 0);
   EXPECT_NE(kill(std::stoi(file("pid1")), 0), 0);
 }
@@ -199,7 +222,12 @@ TEST_F(Launch, WhoHangsIsToBlameForThoseWhoGaveUp) {
   ASSERT_EQ(
       run("if [ $RANK = 1 ]; then exec sleep 100; fi; echo no answer from rank 1 >&2; exit 3", 3),
       kRunFailed);
-  EXPECT_EQ(last_line().find("thinwire: rank 1 hung"), 0u) << err_;
+  EXPECT_EQ(last_line().find("thinwire: rank 1 (" + host() + "): hung; stopped 2 s after rank "),
+            0u)
+      << err_;
+  ASSERT_TRUE(failure_);
+  EXPECT_EQ(failure_->code, kPeerFailed);
+  EXPECT_EQ(failure_->stopped, std::vector<int>{1});
   EXPECT_NE(last_line().find("no answer from rank 1"), std::string::npos) << err_;
 }
 
@@ -209,16 +237,22 @@ TEST_F(Launch, WhoDoesNotEndWithTheOthersIsStoppedAndNamed) {
                 "until [ -s pid1 ]; do :; done",
                 2, Seconds(0.2), Seconds(0.1)),
             kRunFailed);
-  EXPECT_EQ(last_line().find("thinwire: rank 1 hung on " + host() + " after its work was done"), 0u)
+  EXPECT_EQ(last_line().find("thinwire: rank 1 (" + host() + "): did not end after the run"), 0u)
       << err_;
+  ASSERT_TRUE(failure_);
+  EXPECT_EQ(failure_->rank, kNoRank);
+  EXPECT_EQ(failure_->stopped, std::vector<int>{1});
   EXPECT_NE(kill(std::stoi(file("pid1")), 0), 0);
 }
 
 TEST_F(Launch, WhoNeverNoticedADeathIsNamedWithIt) {
   ASSERT_EQ(run("if [ $RANK = 1 ]; then kill -KILL $$; fi; exec sleep 100", 2, Seconds(0.2)),
             kRunFailed);
-  EXPECT_EQ(last_line().find("thinwire: rank 1 was killed by SIGKILL"), 0u) << err_;
-  EXPECT_NE(last_line().find("0.2 s later rank 0 was stopped"), std::string::npos) << err_;
+  EXPECT_TRUE(err_has("; stopped 0.2 s later: rank 0")) << err_;
+  ASSERT_TRUE(failure_);
+  EXPECT_EQ(failure_->rank, 1);
+  EXPECT_EQ(failure_->signal, "SIGKILL");
+  EXPECT_EQ(failure_->stopped, std::vector<int>{0});
 }
 
 TEST_F(Launch, CtrlCStopsEveryWorker) {
@@ -229,6 +263,7 @@ TEST_F(Launch, CtrlCStopsEveryWorker) {
                 "if [ $RANK = 2 ]; then kill -INT $PPID; fi; exec sleep 3600",
                 3),
             kInterrupted);
+  EXPECT_FALSE(failure_);
   for (const char* name : {"pid0", "pid1", "pid2"}) {
     EXPECT_NE(kill(std::stoi(file(name)), 0), 0) << name;
   }

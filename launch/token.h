@@ -1,4 +1,4 @@
-// The secret by which the ranks of a job recognise each other; see docs/security.md.
+// The secret by which the ranks of a job recognize each other; see docs/security.md.
 #pragma once
 
 #include <string>

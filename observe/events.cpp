@@ -28,7 +28,7 @@ std::string reason() { return std::generic_category().message(errno); }
 }  // namespace
 
 Json to_json(const ErrorFields& fields) {
-  const auto rank = [](int number) { return number < 0 ? Json() : Json(number); };
+  const auto rank = [](int number) { return number == kNoRank ? Json() : Json(number); };
   const auto text = [](const std::string& word) { return word.empty() ? Json() : Json(word); };
   return Json{{"kind", to_string(fields.kind)},
               {"rank", rank(fields.rank)},

@@ -160,7 +160,8 @@ std::string as_good_as(const Prediction& best, const Rows& rows) {
 std::string dense_advice(const std::vector<int>& as_good, const std::vector<int>& all,
                          bool beaten) {
   if (as_good.empty()) {
-    return fmt::format("Nowhere is {} as good ({} workers).", kBaseline, fmt::join(all, ", "));
+    return fmt::format("{} is not as good for any of these numbers of workers ({}).", kBaseline,
+                       fmt::join(all, ", "));
   }
   const bool from_below = as_good.size() < all.size() &&
                           std::ranges::equal(as_good, std::span(all).first(as_good.size()));

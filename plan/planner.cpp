@@ -27,9 +27,10 @@ constexpr std::size_t kLargestTotal = std::size_t{1} << 29;
 constexpr double kLeastBytes = 4096, kFewBytes = 1024;
 // Blocks are divided almost evenly if there are slightly fewer than a multiple of the workers.
 constexpr double kAlmostAll = 0.99;
-// How much busier the busiest worker of the part may be than that of the whole, over the mean.
+// How much busier the busiest worker of the sampled layout may be than that of the whole, over the
+// mean.
 constexpr double kMostUneven = 1.1;
-// How many more rows and columns the part may have than the whole, for its parameters.
+// How many more rows and columns the sampled layout may have than the whole, for its parameters.
 constexpr double kMoreSides = 1.05;
 
 // Workers that exchange models now and then are simulated over many steps, each of which updates
@@ -84,7 +85,9 @@ int periodic_steps(const Workload& workload, Seconds computing) {
   return static_cast<int>(std::clamp<double>(steps, kFewestSteps, kMostSteps));
 }
 
-std::size_t largest_part(int workers) { return kLargestTotal / static_cast<std::size_t>(workers); }
+std::size_t largest_sample(int workers) {
+  return kLargestTotal / static_cast<std::size_t>(workers);
+}
 
 // Returns whether the length of its messages depends on the sides of the matrices alone.
 bool sends_sides(const std::string& strategy) {
@@ -112,10 +115,10 @@ Layout synthetic_model(std::size_t numel) { return layered(numel, kLayerSide); }
 Planner::Planner(Workload workload)
     : workload_(std::move(workload)), layout_summary_(summarize_layout(workload_.layout)) {}
 
-Layout Planner::part_of(const Prediction& of, std::size_t numel) const {
+Layout Planner::sampled_layout(const Prediction& of, std::size_t numel) const {
   if (workload_.full || numel >= workload_.layout.numel) return workload_.layout;
   if (sends_sides(of.strategy))
-    return reduced(limited(layout_summary_, largest_part(of.workers)), numel);
+    return reduced(limited(layout_summary_, largest_sample(of.workers)), numel);
   const double matrices = std::ceil(static_cast<double>(numel) / layout_summary_.numel());
   const auto each = static_cast<std::size_t>(static_cast<double>(numel) / matrices);
   return reduced(limited(layout_summary_, each), numel);
@@ -123,7 +126,7 @@ Layout Planner::part_of(const Prediction& of, std::size_t numel) const {
 
 std::size_t Planner::faithful_numel(const StrategyProfile& profile, int workers) const {
   const std::size_t patient = kPatientTotal / static_cast<std::size_t>(workers);
-  const auto most = static_cast<double>(largest_part(workers));
+  const auto most = static_cast<double>(largest_sample(workers));
   auto out = static_cast<double>(std::min(kFaithful, patient));
   if (profile.bytes_per_parameter > 0) {
     out = std::max(out, kLeastBytes / profile.bytes_per_parameter);
@@ -137,9 +140,9 @@ std::size_t Planner::faithful_numel(const StrategyProfile& profile, int workers)
   return static_cast<std::size_t>(std::min(out, static_cast<double>(workload_.layout.numel)));
 }
 
-SimulationSpec Planner::simulation_spec(const Prediction& of, Layout part) const {
-  check_memory(part.numel, of.workers, of.sync_mode);
-  SimulationSpec spec{of.strategy, of.workers, std::move(part), workload_.network,
+SimulationSpec Planner::simulation_spec(const Prediction& of, Layout sampled) const {
+  check_memory(sampled.numel, of.workers, of.sync_mode);
+  SimulationSpec spec{of.strategy, of.workers, std::move(sampled), workload_.network,
                       workload_.step_time};
   spec.scale = static_cast<double>(workload_.layout.numel) / static_cast<double>(spec.layout.numel);
   spec.steps = workload_.steps;
@@ -189,7 +192,7 @@ const Planner::StrategyProfile& Planner::profile_of(const Prediction& of) {
 void Planner::simulate_synchronous(const StrategyProfile& profile, Prediction& out) const {
   const bool many = out.workers > kManyWorkers;
   const std::size_t numel = faithful_numel(profile, out.workers);
-  SimulationSpec spec = simulation_spec(out, part_of(out, numel));
+  SimulationSpec spec = simulation_spec(out, sampled_layout(out, numel));
   spec.warmup = !profile.computes ? 0 : many ? 3 : 4;
   spec.counted = many ? 1 : 2;
   SimulationResult result = simulate_strategy(spec);
@@ -222,7 +225,7 @@ void Planner::simulate_periodic(Prediction& out) const {
   int least_warmup = 0;
   for (int steps = periodic_steps(workload_, computing);;) {
     const auto moves = static_cast<std::size_t>(out.workers) * static_cast<std::size_t>(steps);
-    spec = simulation_spec(out, part_of(out, std::max(kLeastMoved, kQuickMoves / moves)));
+    spec = simulation_spec(out, sampled_layout(out, std::max(kLeastMoved, kQuickMoves / moves)));
     spec.computing = computing;
     spec.counted = steps;
     spec.warmup = std::max(steps / 3, least_warmup);
@@ -264,11 +267,12 @@ void Planner::conclude(const SimulationSpec& spec, const SimulationResult& resul
       workload_.network.transfer_time(static_cast<std::size_t>(of_all(result.busiest_bytes)));
   out.metrics = result.metrics;
   out.notes = result.warnings;
-  // Strategies report bytes as represented by the part; their computing was that of the part alone.
+  // Strategies report bytes as represented by the sampled layout; their computing was that of the
+  // sample alone.
   for (Metric& metric : out.metrics) {
     if (metric.is_computing) metric.amount *= spec.scale;
   }
-  // What was simulated covers little; the whole run covers as much more as it has more steps.
+  // The simulated steps reach a small coverage; that of the whole run is proportional to its steps.
   std::erase_if(out.metrics, [](const Metric& each) { return each.name == "coverage_predicted"; });
   for (Metric& metric : out.metrics) {
     if (metric.name != "coverage") continue;

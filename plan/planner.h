@@ -64,15 +64,15 @@ class Planner {
 
   void simulate_synchronous(const StrategyProfile& profile, Prediction& out) const;
   void simulate_periodic(Prediction& out) const;
-  // Returns the part of the model to simulate: about `numel` parameters that represent all of them.
-  Layout part_of(const Prediction& of, std::size_t numel) const;
+  // Returns the layout to simulate: about `numel` parameters that represent the whole model.
+  Layout sampled_layout(const Prediction& of, std::size_t numel) const;
   // Returns how many parameters are enough to show what the strategy does with all of them.
   std::size_t faithful_numel(const StrategyProfile& profile, int workers) const;
   // Throws ConfigError if the simulation does not fit into memory.
-  SimulationSpec simulation_spec(const Prediction& of, Layout part) const;
+  SimulationSpec simulation_spec(const Prediction& of, Layout sampled) const;
   void conclude(const SimulationSpec& spec, const SimulationResult& result, Prediction& out) const;
-  // These compare the part with the whole model. They add a note if the two differ, or throw
-  // ConfigError if the prediction would mislead.
+  // These compare the sampled layout with the whole model. They add a note if the two differ, or
+  // throw ConfigError if the prediction would mislead.
   void check_matrices(const SimulationSpec& spec, Prediction& out) const;
   void check_headers(const SimulationSpec& spec, const StrategyProfile& profile,
                      Prediction& out) const;

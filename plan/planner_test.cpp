@@ -1,4 +1,4 @@
-// Forecasts: what is simulated with less says the same as what is simulated whole.
+// Predictions: a simulation of a part of the model gives the same result as one of the whole.
 #include "plan/planner.h"
 
 #include <gtest/gtest.h>

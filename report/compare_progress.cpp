@@ -111,8 +111,9 @@ void CompareProgress::draw() {
   line(table_.heading(recommendation), io_.color_err ? "\033[1m" : "");
   for (std::size_t i = 0; i < comparison_.runs.size(); ++i) {
     const bool now = running_ && i == current_;
-    line(table_.row(comparison_.runs[i], recommendation.standings[i], recommendation, state_of(i)),
-         now && io_.color_err ? "\033[36m" : "");
+    line(
+        table_.row(comparison_.runs[i], recommendation.comparisons[i], recommendation, state_of(i)),
+        now && io_.color_err ? "\033[36m" : "");
   }
   io_.err << std::flush;
 }
@@ -154,13 +155,17 @@ void RunWatcher::show(const observe::Json& event) {
                            kind == to_string(ErrorKind::lost) ||
                            kind == to_string(ErrorKind::deadline);
     if (!of_a_peer) error_ = text;
+  } else if (name == "exit") {
+    exit_ = text;
   }
 }
 
 std::string RunWatcher::problem(int exit_code) const {
   if (!error_.empty()) return error_;
+  if (!exit_.empty()) return exit_;
   if (last_lines_.empty()) return fmt::format("it ended with exit code {}", exit_code);
-  std::string_view last = last_lines_.back();  // the launcher's, if there was one
+  // The event stream could not be written.
+  std::string_view last = last_lines_.back();
   if (last.starts_with(launch::kErrorPrefix)) last.remove_prefix(launch::kErrorPrefix.size());
   return std::string(last);
 }

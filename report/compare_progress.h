@@ -79,6 +79,7 @@ class RunWatcher final : private std::streambuf {
   observe::EventReader events_;
   std::vector<std::string> warnings_;
   std::string error_;  // the first one that a rank made itself, not by losing another
+  std::string exit_;   // how the first worker ended, according to the launcher
   std::string line_;
   std::deque<std::string> last_lines_;
   Seconds last_plain_line_{-1e9};

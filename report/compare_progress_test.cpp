@@ -88,7 +88,11 @@ TEST_F(Watching, TheProblemIsThatOfTheRankThatFailedItself) {
   const Json lost{{"kind", "lost"}, {"rank", 0}, {"peer", 1}, {"text", "rank 0: lost rank 1"}};
   const Json own{{"kind", "failure"}, {"rank", 1}, {"text", "rank 1: it diverged"}};
   EXPECT_EQ(problem_after({lost, own}, "thinwire: rank 1 ended\n"), "rank 1: it diverged");
-  EXPECT_EQ(problem_after({lost}, "noise\nthinwire: rank 1 was killed\n"), "rank 1 was killed");
+  const Json exit{
+      {"event", "exit"}, {"rank", 1}, {"signal", "SIGKILL"}, {"text", "rank 1 (h): killed"}};
+  EXPECT_EQ(problem_after({lost, exit}, "noise\n"), "rank 1 (h): killed");
+  EXPECT_EQ(problem_after({own, exit}, "noise\n"), "rank 1: it diverged");
+  EXPECT_EQ(problem_after({}, "noise\nthinwire: --lr: bad\n"), "--lr: bad");
   EXPECT_EQ(problem_after({}, ""), "it ended with exit code 1");
 }
 

@@ -202,7 +202,7 @@ TEST(ComparisonCsv, LeavesOutWhatIsNotKnown) {
   const Recommendation recommendation = recommend(comparison);
   const std::string row =
       CompareTable(comparison)
-          .row(comparison.runs[1], recommendation.standings[1], recommendation, "");
+          .row(comparison.runs[1], recommendation.comparisons[1], recommendation, "");
   EXPECT_EQ(row.find("never"), std::string::npos) << row;
   EXPECT_EQ(row.find("1.00x"), std::string::npos) << row;
   // The loss, the target, time and bytes to it, and the three factors are empty.

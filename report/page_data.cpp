@@ -106,22 +106,22 @@ Json column_names(const Comparison& comparison, const Recommendation& recommenda
 }
 
 // The cells of a finished run, in the order of column_names().
-Json cells(const ComparedRun& run, const Standing& standing, const Recommendation& recommendation,
-           bool with_worst) {
+Json cells(const ComparedRun& run, const RunComparison& compared,
+           const Recommendation& recommendation, bool with_worst) {
   Json out = Json::array({accuracy_text(run.accuracy)});
   if (with_worst) {
     out.push_back(has_worst_worker(run) ? accuracy_text(run.accuracy_worst_worker)
                                         : std::string(kUnknown));
   }
   out.push_back(time_text(run.seconds));
-  out.push_back(time_to_target(run, standing, recommendation, kUnknown));
-  out.push_back(factor_text(standing.sooner));
+  out.push_back(time_to_target(run, compared, recommendation, kUnknown));
+  out.push_back(factor_text(compared.sooner));
   out.push_back(time_text(run.per_step(run.seconds)));
   for (const StepPart& part : kStepParts) {
     out.push_back(time_text(run.per_step(part.seconds(run))));
   }
   out.push_back(base::readable_bytes(run.bytes_per_worker_step));
-  out.push_back(factor_text(standing.fewer_bytes));
+  out.push_back(factor_text(compared.fewer_bytes));
   out.push_back(positive_text(run.residual_ratio, 3));
   out.push_back(positive_text(run.consensus_distance, 2));
   return out;
@@ -139,7 +139,7 @@ Json table_rows(const Comparison& comparison, const Recommendation& recommendati
                 {"winner", recommendation.winner == i},
                 {"finished", run.finished()}};
     if (run.finished()) {
-      row["cells"] = cells(run, recommendation.standings[i], recommendation, with_worst);
+      row["cells"] = cells(run, recommendation.comparisons[i], recommendation, with_worst);
     } else {
       row["problem"] = run.problem.empty() ? "not run yet" : run.problem;
     }

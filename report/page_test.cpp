@@ -42,7 +42,7 @@ TEST(ReportPage, IsReadableWithoutItsScript) {
   for (const std::string_view part :
        {"2 of 3 strategies", "is the best choice of the 2 that finished",
         "<li>dense is the baseline", "<li>gtopk:density=0.1: as accurate as dense",
-        "One seed is one seed", "<noscript>", "<td>95.00 %</td>",
+        "One seed is one sample", "<noscript>", "<td>95.00 %</td>",
         "thinwire compare --data &#39;text:&lt;b&gt;&#39;",
         "<dt>data</dt><dd>text:&lt;b&gt;</dd>"}) {
     EXPECT_TRUE(test::has(plain, part));

@@ -44,7 +44,7 @@ double target_of(const ComparedRun& baseline) {
 }
 
 // Fills in where the tests stood when the accuracy first came up to the target.
-void find_target(const ComparedRun& run, double target, Standing& out) {
+void find_target(const ComparedRun& run, double target, RunComparison& out) {
   const auto reached = std::ranges::find_if(
       run.tests, [&](const TestPoint& test) { return test.accuracy >= target; });
   if (reached == run.tests.end()) return;
@@ -62,10 +62,10 @@ std::optional<double> ratio(const std::optional<double>& theirs,
   return *theirs / *ours;
 }
 
-// The baseline has a standing of its own already.
-Standing stand(const ComparedRun& run, const ComparedRun& baseline, const Standing& theirs,
-               const std::optional<double>& target) {
-  Standing out;
+// The comparison of the baseline with itself exists already.
+RunComparison compare_with(const ComparedRun& run, const ComparedRun& baseline,
+                           const RunComparison& theirs, const std::optional<double>& target) {
+  RunComparison out;
   if (!run.finished()) return out;
   out.as_accurate = !run.diverged && run.accuracy >= baseline.accuracy - kSameAccuracy - kRounding;
   out.fewer_bytes = ratio(baseline.bytes_sent, run.bytes_sent);
@@ -77,9 +77,9 @@ Standing stand(const ComparedRun& run, const ComparedRun& baseline, const Standi
   return out;
 }
 
-bool at_the_same_time(const Standing& standing) {
-  return standing.sooner && *standing.sooner <= 1 + kSameTime &&
-         *standing.sooner >= 1 / (1 + kSameTime);
+bool at_the_same_time(const RunComparison& compared) {
+  return compared.sooner && *compared.sooner <= 1 + kSameTime &&
+         *compared.sooner >= 1 / (1 + kSameTime);
 }
 
 // Returns the run with the largest value among those that pass.
@@ -92,14 +92,14 @@ std::optional<std::size_t> most(std::size_t count, Passes passes, Amount amount)
   return best;
 }
 
-std::optional<std::size_t> find_winner(const std::vector<Standing>& standings) {
+std::optional<std::size_t> find_winner(const std::vector<RunComparison>& comparisons) {
   return most(
-      standings.size(),
+      comparisons.size(),
       [&](std::size_t i) {
-        const Standing& each = standings[i];
+        const RunComparison& each = comparisons[i];
         return each.as_accurate && each.sooner && *each.sooner > 1 + kSameTime;
       },
-      [&](std::size_t i) { return *standings[i].sooner; });
+      [&](std::size_t i) { return *comparisons[i].sooner; });
 }
 
 std::string bytes_text(double fewer) {
@@ -111,10 +111,10 @@ std::string bytes_text(double fewer) {
 
 // Returns ", with 6.1x fewer bytes" for the time until the target was reached; empty if that is not
 // known.
-std::string bytes_until_then(const Standing& standing) {
-  const auto& fewer = standing.fewer_bytes_to_target;
-  if (!fewer || (standing.at_first_test && *fewer < 1 + kSameTime)) return {};
-  return fmt::format(", with {}{}", standing.at_first_test ? "at least " : "", bytes_text(*fewer));
+std::string bytes_until_then(const RunComparison& compared) {
+  const auto& fewer = compared.fewer_bytes_to_target;
+  if (!fewer || (compared.at_first_test && *fewer < 1 + kSameTime)) return {};
+  return fmt::format(", with {}{}", compared.at_first_test ? "at least " : "", bytes_text(*fewer));
 }
 
 // Returns why the times are doubtful; empty if they are not.
@@ -146,24 +146,26 @@ std::vector<std::string> alternatives(const Comparison& comparison,
                                       const Recommendation& recommendation,
                                       const ComparedRun& baseline) {
   const auto& runs = comparison.runs;
-  const auto& standings = recommendation.standings;
+  const auto& comparisons = recommendation.comparisons;
   const auto gain = [&](std::size_t i) { return runs[i].accuracy - baseline.accuracy; };
   std::vector<std::string> out;
   const auto better = most(
       runs.size(),
       [&](std::size_t i) {
-        return standings[i].as_accurate && gain(i) > kSameAccuracy + kRounding;
+        return comparisons[i].as_accurate && gain(i) > kSameAccuracy + kRounding;
       },
       gain);
   if (better) {
     out.push_back(fmt::format("{} gains {:.1f} points of accuracy", runs[*better].strategy,
                               100 * gain(*better)));
   }
-  const auto fewer = [&](std::size_t i) { return standings[i].fewer_bytes_to_target.value_or(0); };
+  const auto fewer = [&](std::size_t i) {
+    return comparisons[i].fewer_bytes_to_target.value_or(0);
+  };
   const auto thrifty = most(
       runs.size(),
       [&](std::size_t i) {
-        return standings[i].as_accurate && at_the_same_time(standings[i]) &&
+        return comparisons[i].as_accurate && at_the_same_time(comparisons[i]) &&
                fewer(i) >= kFarFewerBytes;
       },
       fewer);
@@ -174,7 +176,7 @@ std::vector<std::string> alternatives(const Comparison& comparison,
   return out;
 }
 
-std::string winner_text(const ComparedRun& run, const Standing& best, double target) {
+std::string winner_text(const ComparedRun& run, const RunComparison& best, double target) {
   const std::string_view bound = best.at_first_test ? "at least " : "";
   std::string text =
       fmt::format("{} reaches {:.0f} % accuracy {}{} sooner than {}", run.strategy, 100 * target,
@@ -184,7 +186,7 @@ std::string winner_text(const ComparedRun& run, const Standing& best, double tar
 
 // Returns the headline where no strategy is clearly sooner than the baseline.
 std::string keep_baseline_text(const Comparison& comparison, const Recommendation& recommendation,
-                               const ComparedRun& baseline, const Standing& own) {
+                               const ComparedRun& baseline, const RunComparison& own) {
   const auto finished = std::ranges::count_if(comparison.runs, &ComparedRun::finished);
   const std::string network = network_share(baseline);
   if (finished == 1) return fmt::format("Only {} has finished: {}.", kBaseline, network);
@@ -212,15 +214,15 @@ std::string keep_baseline_text(const Comparison& comparison, const Recommendatio
 }
 
 std::string headline(const Comparison& comparison, const Recommendation& recommendation,
-                     const ComparedRun& baseline, const Standing& own) {
+                     const ComparedRun& baseline, const RunComparison& own) {
   if (!recommendation.target) return why_no_result(comparison, baseline);
   if (!recommendation.winner) return keep_baseline_text(comparison, recommendation, baseline, own);
   return winner_text(comparison.runs[*recommendation.winner],
-                     recommendation.standings[*recommendation.winner], *recommendation.target);
+                     recommendation.comparisons[*recommendation.winner], *recommendation.target);
 }
 
 // Returns facts that limit the headline: runs without a result, no network, doubtful times.
-std::string reservations(const Comparison& comparison) {
+std::string headline_caveats(const Comparison& comparison) {
   std::vector<std::string_view> missing;
   for (const ComparedRun& run : comparison.runs) {
     if (!run.finished() && run.strategy != kBaseline) missing.push_back(run.strategy);
@@ -234,50 +236,50 @@ std::string reservations(const Comparison& comparison) {
   return text;
 }
 
-std::string accuracy_text(const ComparedRun& run, const Standing& standing,
+std::string accuracy_text(const ComparedRun& run, const RunComparison& compared,
                           const ComparedRun& baseline) {
   const std::string both =
       fmt::format("({} against {})", percent(run.accuracy), percent(baseline.accuracy));
   const double difference = run.accuracy - baseline.accuracy;
   if (run.diverged) return fmt::format("diverged, its loss is not finite {}", both);
-  if (standing.as_accurate && difference <= kSameAccuracy + kRounding) {
+  if (compared.as_accurate && difference <= kSameAccuracy + kRounding) {
     return fmt::format("as accurate as {} {}", kBaseline, both);
   }
   return fmt::format("{} {:.1f} points of accuracy {}", difference < 0 ? "loses" : "gains",
                      100 * std::abs(difference), both);
 }
 
-std::string time_text(const Standing& standing, double target) {
-  const double sooner = standing.sooner.value_or(0);
+std::string time_text(const RunComparison& compared, double target) {
+  const double sooner = compared.sooner.value_or(0);
   std::string text = fmt::format("reaches {:.0f} % ", 100 * target);
-  if (standing.at_first_test) text += "by its first test, ";
-  const bool known = standing.sooner && !(standing.at_first_test && sooner < 1 + kSameTime);
+  if (compared.at_first_test) text += "by its first test, ";
+  const bool known = compared.sooner && !(compared.at_first_test && sooner < 1 + kSameTime);
   if (!known) {
-    text += fmt::format("after {}", base::readable_time(Seconds(*standing.seconds_to_target)));
-  } else if (at_the_same_time(standing)) {
+    text += fmt::format("after {}", base::readable_time(Seconds(*compared.seconds_to_target)));
+  } else if (at_the_same_time(compared)) {
     text += "at the same time";
   } else if (sooner > 1) {
-    text += fmt::format("{}{} sooner", standing.at_first_test ? "at least " : "",
+    text += fmt::format("{}{} sooner", compared.at_first_test ? "at least " : "",
                         base::readable_factor(sooner));
   } else {
     text += fmt::format("{} later", base::readable_factor(1 / sooner));
   }
-  return text + bytes_until_then(standing);
+  return text + bytes_until_then(compared);
 }
 
 // Returns the sentence that compares a run with the baseline.
-std::string comparison_text(const ComparedRun& run, const Standing& standing, double target,
+std::string comparison_text(const ComparedRun& run, const RunComparison& compared, double target,
                             const ComparedRun& baseline) {
-  const std::string accuracy = accuracy_text(run, standing, baseline);
-  if (standing.seconds_to_target) return accuracy + "; " + time_text(standing, target);
+  const std::string accuracy = accuracy_text(run, compared, baseline);
+  if (compared.seconds_to_target) return accuracy + "; " + time_text(compared, target);
   const std::string never =
       run.tests.empty() ? "" : fmt::format("; does not reach {:.0f} %", 100 * target);
-  if (!standing.fewer_bytes) return accuracy + never;
+  if (!compared.fewer_bytes) return accuracy + never;
   return fmt::format("{}{}; {} over the whole run", accuracy, never,
-                     bytes_text(*standing.fewer_bytes));
+                     bytes_text(*compared.fewer_bytes));
 }
 
-std::string sentence(const ComparedRun& run, const Standing& standing,
+std::string sentence(const ComparedRun& run, const RunComparison& compared,
                      const Recommendation& recommendation, const ComparedRun* baseline) {
   if (!run.finished()) {
     return fmt::format("{} has no result: {}", run.strategy,
@@ -290,7 +292,7 @@ std::string sentence(const ComparedRun& run, const Standing& standing,
                         base::readable_time(Seconds(run.seconds)),
                         run.seconds > 0 ? 100 * run.wire / run.seconds : 0);
   } else if (recommendation.target) {
-    text += ": " + comparison_text(run, standing, *recommendation.target, *baseline);
+    text += ": " + comparison_text(run, compared, *recommendation.target, *baseline);
   } else {
     text += fmt::format(": {}{} after {}", run.diverged ? "diverged; " : "", percent(run.accuracy),
                         base::readable_time(Seconds(run.seconds)));
@@ -303,12 +305,13 @@ std::vector<std::string> caveats(const Comparison& comparison) {
   std::vector<std::string> out;
   if (!comparison.network_imitated) {
     out.emplace_back(
-        "No network was imitated: the workers spoke through the memory of one machine, which is "
-        "faster than any wire. `--network 1gbit,0.2ms` shows what a network would change.");
+        "No network was imitated: the workers communicated through the memory of one machine, "
+        "which "
+        "is faster than any wire. `--network 1gbit,0.2ms` shows what a network would change.");
   }
   if (const std::string reason = timing_caveat(comparison); !reason.empty()) out.push_back(reason);
   out.push_back(
-      fmt::format("One seed is one seed: accuracies within {} points, and times within {:.0f} %, "
+      fmt::format("One seed is one sample: accuracies within {} points, and times within {:.0f} %, "
                   "count as the same. Repeat with other seeds before you rely on less than twice "
                   "that.",
                   100 * kSameAccuracy, 100 * kSameTime));
@@ -317,7 +320,7 @@ std::vector<std::string> caveats(const Comparison& comparison) {
       "own.");
   if (std::ranges::any_of(comparison.runs, &ComparedRun::drifted)) {
     out.emplace_back(
-        "Where workers have models of their own, the mean of all models is what was tested. It is "
+        "Where workers have models of their own, the mean of all models was tested. It is "
         "formed for the test alone, which counts neither as time nor as bytes.");
   }
   out.emplace_back(comparison.virtual_time
@@ -332,26 +335,26 @@ std::vector<std::string> caveats(const Comparison& comparison) {
 Recommendation recommend(const Comparison& comparison) {
   const auto& runs = comparison.runs;
   Recommendation recommendation;
-  recommendation.standings.resize(runs.size());
+  recommendation.comparisons.resize(runs.size());
   const ComparedRun* baseline = find_baseline(comparison);
   if (baseline != nullptr) {
     if (why_no_result(comparison, *baseline).empty()) recommendation.target = target_of(*baseline);
-    Standing own;
+    RunComparison own;
     if (recommendation.target) find_target(*baseline, *recommendation.target, own);
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      recommendation.standings[i] = stand(runs[i], *baseline, own, recommendation.target);
+      recommendation.comparisons[i] = compare_with(runs[i], *baseline, own, recommendation.target);
     }
-    recommendation.winner = find_winner(recommendation.standings);
+    recommendation.winner = find_winner(recommendation.comparisons);
     recommendation.headline = headline(comparison, recommendation, *baseline, own);
     recommendation.caveats = caveats(comparison);
   } else {
     recommendation.headline =
         fmt::format("{} has not finished: there is nothing to compare with yet.", kBaseline);
   }
-  recommendation.headline += reservations(comparison);
+  recommendation.headline += headline_caveats(comparison);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     recommendation.sentences.push_back(
-        sentence(runs[i], recommendation.standings[i], recommendation, baseline));
+        sentence(runs[i], recommendation.comparisons[i], recommendation, baseline));
   }
   return recommendation;
 }

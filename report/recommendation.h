@@ -28,7 +28,7 @@ inline constexpr double kFarFewerBytes = 2;
 inline constexpr std::string_view kBaseline = "dense";
 
 // How one run compares with the baseline.
-struct Standing {
+struct RunComparison {
   bool as_accurate = false;
   // Training time and bytes per worker until the target was reached for the first time; between
   // two tests on the straight line through them. None if it was not.
@@ -47,8 +47,8 @@ struct Recommendation {
   // The accuracy to reach: the baseline's, less what counts as the same, in whole percents. None
   // if the baseline has not finished, or not learned.
   std::optional<double> target;
-  std::vector<Standing> standings;    // one per run
-  std::optional<std::size_t> winner;  // clearly sooner than the baseline, and as accurate
+  std::vector<RunComparison> comparisons;  // one per run
+  std::optional<std::size_t> winner;       // clearly sooner than the baseline, and as accurate
 };
 
 Recommendation recommend(const Comparison& comparison);

@@ -48,8 +48,8 @@ TEST(Recommendation, BytesCountUntilTheTarget) {
   dense.tests = {{1, 10, 1e5, 0.5}, {2, 90, 9e5, 0.96}, {3, 100, 1e6, 0.97}};
   quick.tests = {{1, 10, 1e4, 0.5}, {2, 30, 3e4, 0.96}, {3, 100, 1e5, 0.97}};
   const Recommendation recommendation = recommend(comparison_of({dense, quick}));
-  EXPECT_NEAR(*recommendation.standings[1].fewer_bytes_to_target, 30, 1e-6);
-  EXPECT_NEAR(*recommendation.standings[1].fewer_bytes, 10, 1e-6);
+  EXPECT_NEAR(*recommendation.comparisons[1].fewer_bytes_to_target, 30, 1e-6);
+  EXPECT_NEAR(*recommendation.comparisons[1].fewer_bytes, 10, 1e-6);
   EXPECT_EQ(recommendation.headline,
             "topk reaches 96 % accuracy 3.0x sooner than dense, with 30x fewer bytes.");
   EXPECT_TRUE(
@@ -150,7 +150,7 @@ TEST(Recommendation, TheFirstTestIsABound) {
   dense.tests = {{1, 90, 9e5, 0.965}, {2, 100, 1e6, 0.97}};
   const Recommendation coarse = recommend(comparison_of({dense, early, run_of("qsgd", 0.97, 50)}));
   EXPECT_FALSE(coarse.winner);
-  EXPECT_FALSE(coarse.standings[1].sooner);
+  EXPECT_FALSE(coarse.comparisons[1].sooner);
   EXPECT_TRUE(test::has(coarse.headline, "dense reaches 96 % by its first test"));
   EXPECT_TRUE(test::has(coarse.headline, "--eval-every"));
   EXPECT_TRUE(test::has(coarse.sentences[1], "reaches 96 % by its first test, after 20.0 s"));
@@ -180,8 +180,8 @@ TEST(Recommendation, WithoutABaselineThereIsNone) {
   const Recommendation recommendation = recommend(comparison_of({dense, run_of("gtopk", 0.9, 1)}));
   EXPECT_TRUE(test::has(recommendation.headline, "nothing to compare with"));
   EXPECT_FALSE(recommendation.winner);
-  ASSERT_EQ(recommendation.standings.size(), 2u);
-  EXPECT_FALSE(recommendation.standings[1].fewer_bytes) << "fewer than what?";
+  ASSERT_EQ(recommendation.comparisons.size(), 2u);
+  EXPECT_FALSE(recommendation.comparisons[1].fewer_bytes) << "fewer than what?";
   EXPECT_EQ(recommendation.sentences[1], "gtopk: 90.0 % after 1.0 s");
 }
 
@@ -225,8 +225,8 @@ TEST(Recommendation, TimeToTheTargetLiesBetweenTests) {
   dense.tests = {{1, 2, 200, 0.5}, {2, 4, 400, 0.95}, {3, 10, 1000, 0.905}};
   const Recommendation recommendation = recommend(comparison_of({dense}));
   ASSERT_EQ(recommendation.target, 0.9);
-  EXPECT_NEAR(*recommendation.standings[0].seconds_to_target, 2 + 2 * 0.4 / 0.45, 1e-9);
-  EXPECT_NEAR(*recommendation.standings[0].bytes_to_target, 200 + 200 * 0.4 / 0.45, 1e-9);
+  EXPECT_NEAR(*recommendation.comparisons[0].seconds_to_target, 2 + 2 * 0.4 / 0.45, 1e-9);
+  EXPECT_NEAR(*recommendation.comparisons[0].bytes_to_target, 200 + 200 * 0.4 / 0.45, 1e-9);
 }
 
 // Whatever was measured: no winner_text that the metrics do not carry.
@@ -250,13 +250,13 @@ RC_GTEST_PROP(Recommendation, NeverSaysSoonerIfItIsNot, ()) {
   if (recommendation.winner) {
     const ComparedRun& winner = comparison.runs[*recommendation.winner];
     RC_ASSERT(winner.accuracy >= runs[0].accuracy - kSameAccuracy - 1e-9);
-    RC_ASSERT(*recommendation.standings[*recommendation.winner].sooner > 1 + kSameTime);
+    RC_ASSERT(*recommendation.comparisons[*recommendation.winner].sooner > 1 + kSameTime);
     // Both clocks run in tenths of the run, which is all that interpolation may add.
     RC_ASSERT(reach(winner) - winner.seconds / 10 < reach(runs[0]));
   }
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const bool is_sooner = recommendation.sentences[i].find(" sooner") != std::string::npos;
-    RC_ASSERT(!is_sooner || *recommendation.standings[i].sooner > 1 + kSameTime);
+    RC_ASSERT(!is_sooner || *recommendation.comparisons[i].sooner > 1 + kSameTime);
   }
 }
 

@@ -25,7 +25,7 @@ std::string optional_number(const std::optional<double>& value) {
 
 using Column = std::pair<std::string_view, std::string>;
 
-std::vector<Column> columns(const ComparedRun& run, const Standing& standing,
+std::vector<Column> columns(const ComparedRun& run, const RunComparison& compared,
                             const Recommendation& recommendation) {
   const auto number = [](double value) { return fmt::format("{}", value); };
   return {{"strategy", run.strategy},
@@ -33,11 +33,11 @@ std::vector<Column> columns(const ComparedRun& run, const Standing& standing,
           {"accuracy_worst_worker", number(run.accuracy_worst_worker)},
           {"loss", optional_number(run.loss)},
           {"target_accuracy", optional_number(recommendation.target)},
-          {"seconds_to_target", optional_number(standing.seconds_to_target)},
-          {"bytes_to_target", optional_number(standing.bytes_to_target)},
-          {"times_sooner_than_dense", optional_number(standing.sooner)},
-          {"times_fewer_bytes_to_target", optional_number(standing.fewer_bytes_to_target)},
-          {"times_fewer_bytes_than_dense", optional_number(standing.fewer_bytes)},
+          {"seconds_to_target", optional_number(compared.seconds_to_target)},
+          {"bytes_to_target", optional_number(compared.bytes_to_target)},
+          {"times_sooner_than_dense", optional_number(compared.sooner)},
+          {"times_fewer_bytes_to_target", optional_number(compared.fewer_bytes_to_target)},
+          {"times_fewer_bytes_than_dense", optional_number(compared.fewer_bytes)},
           {"steps", fmt::format("{}", run.steps)},
           {"samples", fmt::format("{}", run.samples)},
           {"seconds", number(run.seconds)},
@@ -56,11 +56,11 @@ std::vector<Column> columns(const ComparedRun& run, const Standing& standing,
 
 }  // namespace
 
-std::string time_to_target(const ComparedRun& run, const Standing& standing,
+std::string time_to_target(const ComparedRun& run, const RunComparison& compared,
                            const Recommendation& recommendation, std::string_view unknown) {
-  if (standing.seconds_to_target) {
-    const std::string time = base::readable_time(Seconds(*standing.seconds_to_target));
-    return standing.at_first_test ? "<" + time : time;
+  if (compared.seconds_to_target) {
+    const std::string time = base::readable_time(Seconds(*compared.seconds_to_target));
+    return compared.at_first_test ? "<" + time : time;
   }
   return recommendation.target && !run.tests.empty() ? "never" : std::string(unknown);
 }
@@ -79,7 +79,7 @@ std::string CompareTable::heading(const Recommendation& recommendation) const {
                      "sooner", "per step", "network", "sent/step", "fewer");
 }
 
-std::string CompareTable::row(const ComparedRun& run, const Standing& standing,
+std::string CompareTable::row(const ComparedRun& run, const RunComparison& compared,
                               const Recommendation& recommendation, std::string_view status) const {
   if (!run.finished()) return fmt::format("{:<{}}  {}", run.strategy, name_width_, status);
   const auto time = [](double seconds) { return base::readable_time(Seconds(seconds)); };
@@ -89,9 +89,9 @@ std::string CompareTable::row(const ComparedRun& run, const Standing& standing,
   const double network = run.seconds > 0 ? 100 * run.wire / run.seconds : 0;
   return fmt::format(fmt::runtime(kRow), run.strategy, name_width_,
                      fmt::format("{:.1f} %", 100 * run.accuracy), time(run.seconds),
-                     time_to_target(run, standing, recommendation, "-"), factor(standing.sooner),
+                     time_to_target(run, compared, recommendation, "-"), factor(compared.sooner),
                      time(run.per_step(run.seconds)), fmt::format("{:.0f} %", network),
-                     base::readable_bytes(run.bytes_per_worker_step), factor(standing.fewer_bytes));
+                     base::readable_bytes(run.bytes_per_worker_step), factor(compared.fewer_bytes));
 }
 
 std::string comparison_csv(const Comparison& comparison, const Recommendation& recommendation) {
@@ -101,7 +101,7 @@ std::string comparison_csv(const Comparison& comparison, const Recommendation& r
     std::vector<std::string_view> names;
     std::vector<std::string> fields;
     for (const auto& [name, value] :
-         columns(comparison.runs[i], recommendation.standings[i], recommendation)) {
+         columns(comparison.runs[i], recommendation.comparisons[i], recommendation)) {
       names.push_back(name);
       fields.push_back(csv_field(value));
     }

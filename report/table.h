@@ -9,7 +9,7 @@
 namespace thinwire::report {
 
 // "12.0 s", "<3.0 s" if the first test was late, "never", or `unknown`.
-std::string time_to_target(const ComparedRun& run, const Standing& standing,
+std::string time_to_target(const ComparedRun& run, const RunComparison& compared,
                            const Recommendation& recommendation, std::string_view unknown);
 
 class CompareTable {
@@ -18,7 +18,7 @@ class CompareTable {
 
   std::string heading(const Recommendation& recommendation) const;
   // A finished run with its metrics; others with `status` in their place.
-  std::string row(const ComparedRun& run, const Standing& standing,
+  std::string row(const ComparedRun& run, const RunComparison& compared,
                   const Recommendation& recommendation, std::string_view status) const;
 
  private:

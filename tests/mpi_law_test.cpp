@@ -107,7 +107,7 @@ TEST(MpiJob, OfARankThatStopsAtTheEndEndsByTheDeadlineOfTheOthers) {
     expect_failure(job, fmt::format("law_worker: rank {} (", rank));
   }
   expect_failure(job, "lost rank 2 (");
-  expect_failure(job, "while waiting for its farewell: no sign of it for 1.0 s");
+  expect_failure(job, "while leaving the group: no sign of it for 1.0 s");
 }
 
 // The task that waits for messages has no deadline of its own.

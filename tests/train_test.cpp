@@ -166,6 +166,15 @@ TEST_F(TrainCommand, EveryRankAddsItsErrorToTheEvents) {
     if (event["event"] == "error") errors[event["rank"].get<int>()] = event;
   }
   ASSERT_EQ(errors.size(), 3u) << contents(file);
+  const nlohmann::json exit = events_in(contents(file)).back();
+  EXPECT_EQ(exit["event"], "exit");
+  EXPECT_EQ(exit["rank"], 1) << exit;
+  EXPECT_EQ(exit["code"], 1) << exit;
+  EXPECT_TRUE(exit["signal"].is_null()) << exit;
+  EXPECT_EQ(exit["host"], errors[0]["host"]);
+  EXPECT_GT(exit["seconds"], 0) << exit;
+  EXPECT_TRUE(exit["stopped"].is_array()) << exit;
+  EXPECT_TRUE(exit["text"].is_string()) << exit;
   EXPECT_EQ(errors[1]["kind"], "failure");
   for (const int survivor : {0, 2}) {
     const nlohmann::json& error = errors[survivor];
@@ -270,11 +279,11 @@ TEST_F(TrainCommand, BadUsageIsRefusedBeforeAnythingStarts) {
     test::Words flags;
     std::string_view expected;
   } kCases[] = {
-      {{"--model", "lenett"}, "did you mean 'lenet'"},
-      {{"--data", "digit"}, "did you mean 'digits'"},
+      {{"--model", "lenett"}, "did you mean lenet"},
+      {{"--data", "digit"}, "did you mean digits"},
       {{"--data", "mnist:/nowhere"}, "/nowhere"},
-      {{"--strategy", "dens"}, "did you mean 'dense'"},
-      {{"--lr-schedule", "cosin"}, "did you mean 'cosine'"},
+      {{"--strategy", "dens"}, "did you mean dense"},
+      {{"--lr-schedule", "cosin"}, "did you mean cosine"},
       {{"--slow", "9:2"}, "--slow 9:2"},
       {{"--lr", "-1"}, "--lr"},
       {{"--resume"}, "--resume: --out DIR is needed"},

@@ -259,7 +259,8 @@ CheckpointStore::Loaded CheckpointStore::load(Transport& wire) const {
     }
     if (mine != lowest && rank_ == 0) {  // the rank without it has a note with the reason
       loaded.notes.push_back(fmt::format(
-          "step {} is skipped: another rank does not have it or has a damaged file", mine));
+          "resume: step {} is skipped (another rank does not have it, or its file is damaged)",
+          mine));
     }
     bound = lowest;
     std::erase_if(steps, [&](std::uint64_t step) { return step > bound; });

@@ -15,7 +15,7 @@ Schedule Schedule::parse(std::string_view text, double base_rate, int workers) {
   base::Spec spec = base::Spec::parse(text);
   const auto found = std::find(kShapes.begin(), kShapes.end(), spec.name());
   if (found == kShapes.end()) {
-    throw ConfigError(base::unknown_word("learning-rate schedule", spec.name(), kShapes));
+    throw ConfigError(base::unknown_name("learning-rate schedule", spec.name(), kShapes));
   }
   Schedule schedule;
   schedule.shape_ = static_cast<Shape>(found - kShapes.begin());

@@ -278,8 +278,8 @@ class Run {
 
   std::uint64_t start_fresh() {
     if (!options_.out.empty() && store_.set_aside_earlier() && wire_.rank() == 0) {
-      observer_.note(fmt::format("{}/checkpoints held an earlier run, now in earlier-rank-* there",
-                                 options_.out));
+      observer_.note("checkpoints: " + options_.out +
+                     "/checkpoints held an earlier run; its files are now in earlier-rank-* there");
     }
     return 0;
   }

@@ -22,7 +22,7 @@ inline __attribute__((always_inline)) void add_each(MutFloats sum, Floats summan
 }
 void add_plain(MutFloats sum, Floats summand) { add_each(sum, summand); }
 
-// The baseline is vectorised like the kernel.
+// The baseline is vectorized like the kernel.
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void add_avx2(MutFloats sum, Floats summand) { add_each(sum, summand); }
 void add(MutFloats sum, Floats summand) {

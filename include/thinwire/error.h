@@ -51,9 +51,9 @@ TW_EXPORT std::string_view to_string(Remedy remedy) noexcept;
 // or nullopt.
 struct ErrorFields {
   ErrorKind kind = ErrorKind::failure;
-  int rank = -1;     // the rank that reports the failure
-  int peer = -1;     // the rank to blame; it may be `rank` itself
-  std::string host;  // the host of the rank to blame
+  int rank = kNoRank;  // the rank that reports the failure
+  int peer = kNoRank;  // the rank to blame; it may be `rank` itself
+  std::string host;    // the host of the rank to blame
   // One of: "send", "receive" and "lane" of a transport; "join" and "leave" of a group; "begin",
   // "exchange" and "check" of a session; "save" of a file.
   std::string operation;
@@ -109,10 +109,10 @@ class TW_EXPORT TransportError : public Error {
 
   // Sets fields.kind to `kind`; the caller fills in the other facts that it knows.
   TransportError(Kind kind, const std::string& text, ErrorFields fields);
-  // For callers that know no more than the rank to blame, or -1.
+  // For callers that know no more than the rank to blame, or kNoRank.
   TransportError(Kind kind, int peer, const std::string& text);
 
-  // Returns the rank to blame; -1 if no single one is known. Any thread may call it.
+  // Returns the rank to blame; kNoRank if no single one is known. Any thread may call it.
   int peer() const noexcept { return fields().peer; }
 };
 

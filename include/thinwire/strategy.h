@@ -205,7 +205,7 @@ class TW_EXPORT GradientStrategy : public Strategy {
   // another bucket is not finite, or the exchange of another bucket failed. Adds the update,
   // step.grads, to what this rank holds back, so that no contribution is lost. It must not use the
   // transport. The default does nothing, which suits strategies that hold back nothing.
-  virtual void give_back(const GradientStep& step);
+  virtual void return_update(const GradientStep& step);
 
   // Returns the part of `asked` that is left for the optimizer. A strategy may take over work that
   // must happen before the exchange, such as momentum. May be called at any time, also before

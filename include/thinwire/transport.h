@@ -21,9 +21,9 @@ namespace thinwire {
 enum class Tag : std::uint32_t {};
 inline constexpr std::uint32_t kTagLimit = 1u << 16;
 
-// Stands for any rank where a receive names its sender, and for an unknown rank in a result or an
-// error.
-inline constexpr int kAnyRank = -1;
+// Stands for any rank where a receive names its sender. It has the value of kNoRank, so that a
+// failed receive from any rank blames no rank.
+inline constexpr int kAnyRank = kNoRank;
 
 // Whether a receive knows the length of the message. An exact receive lets the bytes flow as soon
 // as it is posted; a receive of unknown length first has to be informed of the length.
@@ -217,12 +217,12 @@ class TW_EXPORT Transport {
     std::size_t bytes_done = 0;
   };
   struct PeerLost {
-    int peer = kAnyRank;
+    int peer = kNoRank;
     std::string reason;
     std::size_t bytes_done = 0;
   };
   struct WrongSize {  // longer than the room; wait() itself checks for shorter messages
-    int from = kAnyRank;
+    int from = kNoRank;
     std::size_t bytes = 0;
   };
 

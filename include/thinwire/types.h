@@ -26,6 +26,9 @@ using Payload = std::vector<std::byte>;  // encoded bytes; its capacity is reuse
 // simulated time has no system clock to convert to.
 using Seconds = std::chrono::duration<double>;
 
+// Stands for no rank, or for one that is not known, in results and errors.
+inline constexpr int kNoRank = -1;
+
 // The two 16-bit floating-point formats, as bits on the wire.
 struct Bf16 {  // 8 bits of exponent, 7 of fraction: the range of a float, 2 to 3 digits
   std::uint16_t bits = 0;

@@ -42,7 +42,7 @@ const Entry<Part>& find_entry(std::string_view kind, std::span<const Entry<Part>
   if (found != entries.end()) return *found;
   std::vector<std::string> known;
   for (const Entry<Part>& entry : entries) known.emplace_back(entry.name);
-  throw ConfigError(unknown_word(kind, name, known));
+  throw ConfigError(unknown_name(kind, name, known));
 }
 
 // Returns the part that `text` names, with all its keys checked. Throws ConfigError.

@@ -39,6 +39,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// Returns the hint for a word that is not among the known ones.
+std::string known_words(std::string_view word, std::span<const std::string> known) {
+  if (known.empty()) return "there are none";
+  const std::string near = closest_match(word, known);
+  return fmt::format("{}known are {}", near.empty() ? "" : "did you mean " + near + "? ",
+                     fmt::join(known, ", "));
+}
+
 }  // namespace
 
 Spec Spec::parse(std::string_view text) {
@@ -77,8 +85,9 @@ const std::string* Spec::find(std::string_view key, std::string fallback, std::s
   return found == values_.end() ? nullptr : &found->second;
 }
 
-void Spec::refuse(std::string_view key, std::string_view value, std::string_view reason) const {
-  throw ConfigError(fmt::format("{}: {}={} is not valid: {}", name_, key, visible(value), reason));
+void Spec::refuse(std::string_view key, std::string_view value, std::string_view hint) const {
+  throw ConfigError(
+      fmt::format("{}: {} is not allowed ({}); {}", name_, key, visible(value), hint));
 }
 
 double Spec::number(std::string_view key, double fallback, double lowest, double highest) {
@@ -86,8 +95,8 @@ double Spec::number(std::string_view key, double fallback, double lowest, double
   const std::string* text = find(key, fmt::format("{}", fallback), allowed);
   if (text == nullptr) return fallback;
   const auto value = parse_number<double>(*text);
-  if (!value || !std::isfinite(*value)) refuse(key, *text, "a number is needed, " + allowed);
-  if (*value < lowest || *value > highest) refuse(key, *text, "allowed is " + allowed);
+  if (!value || !std::isfinite(*value)) refuse(key, *text, "use a number, " + allowed);
+  if (*value < lowest || *value > highest) refuse(key, *text, "use " + allowed);
   return *value;
 }
 
@@ -97,8 +106,8 @@ std::int64_t Spec::integer(std::string_view key, std::int64_t fallback, std::int
   const std::string* text = find(key, fmt::format("{}", fallback), allowed);
   if (text == nullptr) return fallback;
   const auto value = parse_number<std::int64_t>(*text);
-  if (!value) refuse(key, *text, "a whole number is needed, " + allowed);
-  if (*value < lowest || *value > highest) refuse(key, *text, "allowed is " + allowed);
+  if (!value) refuse(key, *text, "use a whole number, " + allowed);
+  if (*value < lowest || *value > highest) refuse(key, *text, "use " + allowed);
   return *value;
 }
 
@@ -110,7 +119,7 @@ std::optional<T> Spec::parse_or_auto(std::string_view key, T lowest, T highest) 
   const auto value = parse_number<T>(*text);
   // Written so that a value that is not a number is refused, too.
   const bool in_range = value && *value >= lowest && *value <= highest;
-  if (!in_range) refuse(key, *text, "allowed is " + allowed);
+  if (!in_range) refuse(key, *text, "use " + allowed);
   return value;
 }
 
@@ -130,8 +139,7 @@ std::string Spec::choice(std::string_view key, std::span<const std::string_view>
   if (std::find(choices.begin(), choices.end(), *text) == choices.end()) {
     const std::vector<std::string> words(choices.begin(), choices.end());
     const std::string near = closest_match(*text, words);
-    refuse(key, *text,
-           (near.empty() ? "" : "did you mean '" + near + "'? ") + "allowed is " + allowed);
+    refuse(key, *text, (near.empty() ? "" : "did you mean " + near + "? ") + "use " + allowed);
   }
   return *text;
 }
@@ -146,7 +154,7 @@ void Spec::reject_unused() const {
   for (const SpecKey& key : keys_) known.push_back(key.name);
   for (const auto& [key, value] : values_) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
-      throw ConfigError(fmt::format("{}: {}", name_, unknown_word("key", key, known)));
+      throw ConfigError(unknown_key(name_, key, known));
     }
   }
 }
@@ -175,13 +183,14 @@ std::string closest_match(std::string_view word, std::span<const std::string> ca
   return best;
 }
 
-std::string unknown_word(std::string_view kind, std::string_view word,
+std::string unknown_name(std::string_view kind, std::string_view name,
                          std::span<const std::string> known) {
-  const std::string near = closest_match(word, known);
-  const std::string hint = near.empty() ? "" : fmt::format(": did you mean '{}'?", near);
-  const std::string list =
-      known.empty() ? "there are none" : fmt::format("known: {}", fmt::join(known, ", "));
-  return fmt::format("unknown {} '{}'{} ({})", kind, visible(word), hint, list);
+  return fmt::format("{}: unknown name ({}); {}", kind, visible(name), known_words(name, known));
+}
+
+std::string unknown_key(std::string_view object, std::string_view key,
+                        std::span<const std::string> known) {
+  return fmt::format("{}: unknown key ({}); {}", object, visible(key), known_words(key, known));
 }
 
 }  // namespace thinwire::base

@@ -52,7 +52,7 @@ class Spec {
   template <class T>
   std::optional<T> parse_or_auto(std::string_view key, T lowest, T highest);
   [[noreturn]] void refuse(std::string_view key, std::string_view value,
-                           std::string_view reason) const;
+                           std::string_view hint) const;
 
   std::string name_;
   std::map<std::string, std::string, std::less<>> values_;
@@ -62,9 +62,12 @@ class Spec {
 // Returns the candidate that is most similar to a mistyped word; empty if none is similar.
 std::string closest_match(std::string_view word, std::span<const std::string> candidates);
 
-// Returns a message such as "unknown strategy 'gtopc': did you mean 'gtopk'? (known: dense,
-// gtopk)".
-std::string unknown_word(std::string_view kind, std::string_view word,
+// Returns a message such as "strategy: unknown name (gtopc); did you mean gtopk? known are dense,
+// gtopk".
+std::string unknown_name(std::string_view kind, std::string_view name,
                          std::span<const std::string> known);
+// Returns the same for a key of an object: "gtopk: unknown key (densty); ...".
+std::string unknown_key(std::string_view object, std::string_view key,
+                        std::span<const std::string> known);
 
 }  // namespace thinwire::base

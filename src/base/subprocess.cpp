@@ -101,10 +101,14 @@ int read_status(int fd) {
 }  // namespace
 
 std::string ProcessExit::describe() const {
-  if (!by_signal) return fmt::format("ended with exit code {}", number);
+  return by_signal ? fmt::format("killed by {}", signal_name())
+                   : fmt::format("ended with exit code {}", number);
+}
+
+std::string ProcessExit::signal_name() const {
+  if (!by_signal) return "";
   const char* name = sigabbrev_np(number);
-  return name == nullptr ? fmt::format("was killed by signal {}", number)
-                         : fmt::format("was killed by SIG{}", name);
+  return name == nullptr ? fmt::format("signal {}", number) : fmt::format("SIG{}", name);
 }
 
 std::vector<std::string> environment_with(std::span<const std::string> changes) {

@@ -19,7 +19,9 @@ struct ProcessExit {
   int number = 0;  // the signal, or the exit code
 
   bool succeeded() const noexcept { return !by_signal && number == 0; }
-  // Returns "was killed by SIGKILL" or "ended with exit code 1".
+  // Returns the signal as "SIGKILL"; empty if the process ended by itself.
+  std::string signal_name() const;
+  // Returns "killed by SIGKILL" or "ended with exit code 1".
   std::string describe() const;
 };
 

@@ -48,7 +48,8 @@ TEST(Subprocess, ReturnsTheExitCodeOrTheSignal) {
   EXPECT_EQ(failed->describe(), "ended with exit code 3");
   const auto killed = Subprocess(shell("kill -TERM $$")).wait(kLimit);
   ASSERT_TRUE(killed);
-  EXPECT_EQ(killed->describe(), "was killed by SIGTERM");
+  EXPECT_EQ(killed->describe(), "killed by SIGTERM");
+  EXPECT_EQ(killed->signal_name(), "SIGTERM");
   EXPECT_TRUE(Subprocess(shell("exit 0")).wait(kLimit)->succeeded());
 }
 

@@ -171,7 +171,7 @@ std::uint64_t allreduce_bytes(std::size_t numel, int rank, int size, Route route
   const collective::Butterfly butterfly(rank, size);
   std::uint64_t sends = 0;
   for (int round = 0; round < butterfly.rounds(); ++round) {
-    if (butterfly.peering(round).to != collective::kNobody) ++sends;
+    if (butterfly.peering(round).to != kNoRank) ++sends;
   }
   return sends * numel * element_bytes;
 }

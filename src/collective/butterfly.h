@@ -8,8 +8,6 @@
 
 namespace thinwire::collective {
 
-inline constexpr int kNobody = -1;
-
 // What a rank does with the data that it receives.
 enum class Arrival {
   store,   // it replaces its own data
@@ -19,8 +17,8 @@ enum class Arrival {
 
 // Which ranks a rank sends to and receives from in a round.
 struct Peering {
-  int to = kNobody;
-  int from = kNobody;
+  int to = kNoRank;
+  int from = kNoRank;
   Arrival arrival = Arrival::store;
 };
 
@@ -47,13 +45,13 @@ class Butterfly {
     const bool odd = rank_ % 2 != 0;
     if (folds() && round == 0) {
       if (!paired()) return {};
-      return odd ? Peering{rank_ - 1, kNobody, Arrival::store}
-                 : Peering{kNobody, rank_ + 1, Arrival::higher};
+      return odd ? Peering{rank_ - 1, kNoRank, Arrival::store}
+                 : Peering{kNoRank, rank_ + 1, Arrival::higher};
     }
     if (folds() && round == rounds() - 1) {
       if (!paired()) return {};
-      return odd ? Peering{kNobody, rank_ - 1, Arrival::store}
-                 : Peering{rank_ + 1, kNobody, Arrival::store};
+      return odd ? Peering{kNoRank, rank_ - 1, Arrival::store}
+                 : Peering{rank_ + 1, kNoRank, Arrival::store};
     }
     if (paired() && odd) return {};
     const int other = place() ^ (1 << (folds() ? round - 1 : round));

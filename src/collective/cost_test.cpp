@@ -78,10 +78,10 @@ TEST(Butterfly, PeeringsArePairs) {
     for (int round = 0; round < Butterfly(0, size).rounds(); ++round) {
       for (int rank = 0; rank < size; ++rank) {
         const Peering mine = Butterfly(rank, size).peering(round);
-        if (mine.to != kNobody) {
+        if (mine.to != kNoRank) {
           EXPECT_EQ(Butterfly(mine.to, size).peering(round).from, rank);
         }
-        if (mine.from != kNobody) {
+        if (mine.from != kNoRank) {
           EXPECT_EQ(Butterfly(mine.from, size).peering(round).to, rank);
         }
       }

@@ -33,8 +33,8 @@ void take_in(MergeSteps& steps, Bytes message, Arrival arrival) {
 void exchange(Transport& wire, const Peering& peering, Payload& message, std::size_t max_bytes,
               MergeSteps& steps) {
   const Tag tag = tag_of(Stream::merge);
-  const bool receives = peering.from != kNobody;
-  const bool sends = peering.to != kNobody;
+  const bool receives = peering.from != kNoRank;
+  const bool sends = peering.to != kNoRank;
   const MutBytes incoming = wire.scratch(max_bytes);
   if (sends) encode(steps, max_bytes, message);
   Pending arriving, leaving;

@@ -48,24 +48,24 @@ class Pipeline {
  private:
   void post_receive(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.peering.from == kNobody) return;
+    if (hop.peering.from == kNoRank) return;
     const MutBytes into = hop.peering.arrival == Arrival::store ? hop.in : slot(i, hop.in.size());
     receives_[i % window_] = wire_.post_recv(hop.peering.from, tag_, into, Fit::exact);
   }
   void post_send(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.peering.to == kNobody) return;
+    if (hop.peering.to == kNoRank) return;
     sends_[i % window_] = wire_.post_send(hop.peering.to, tag_, hop.out);
   }
   void finish_receive(std::size_t i) {
-    if (schedule_.hop(i).peering.from != kNobody) wire_.wait(receives_[i % window_]);
+    if (schedule_.hop(i).peering.from != kNoRank) wire_.wait(receives_[i % window_]);
   }
   void finish_send(std::size_t i) {
-    if (schedule_.hop(i).peering.to != kNobody) wire_.wait(sends_[i % window_]);
+    if (schedule_.hop(i).peering.to != kNoRank) wire_.wait(sends_[i % window_]);
   }
   void process(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.peering.from == kNobody || hop.peering.arrival == Arrival::store) return;
+    if (hop.peering.from == kNoRank || hop.peering.arrival == Arrival::store) return;
     const std::byte* arrived = slot(i, hop.in.size()).data();
     std::byte* own = hop.in.data();
     const bool first = hop.peering.arrival == Arrival::lower;
@@ -76,7 +76,7 @@ class Pipeline {
   }
   void finish_stored(std::size_t i) {
     const Hop hop = schedule_.hop(i);
-    if (hop.peering.from != kNobody && hop.peering.arrival == Arrival::store) {
+    if (hop.peering.from != kNoRank && hop.peering.arrival == Arrival::store) {
       finish_->arrived(hop.in);
     }
   }

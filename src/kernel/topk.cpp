@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <string>
 
 #include "kernel/candidates.h"
 #include "kernel/cutoff.h"
@@ -27,10 +28,15 @@ void check(const Accumulation& a) {
   const std::size_t n = a.gradient.size();
   if (a.residual.size() != n || (!a.velocity.empty() && a.velocity.size() != n) ||
       ((a.weight_decay != 0 || !a.params.empty()) && a.params.size() != n)) {
-    throw std::invalid_argument("TopK: the spans of an accumulation must have equal lengths");
+    throw std::invalid_argument(
+        "TopK: the spans have different lengths (gradient " + std::to_string(n) + ", residual " +
+        std::to_string(a.residual.size()) + ", velocity " + std::to_string(a.velocity.size()) +
+        ", params " + std::to_string(a.params.size()) + ")");
   }
-  if (n > std::uint64_t{1} << 32)
-    throw std::invalid_argument("TopK: vector too long (more than 2^32 elements)");
+  if (n > std::uint64_t{1} << 32) {
+    throw std::invalid_argument("TopK: the vector is too long (" + std::to_string(n) +
+                                " elements; at most 2^32)");
+  }
 }
 
 template <class Pass>

@@ -30,7 +30,7 @@ std::optional<LostRank> FailureDetector::find_culprit(const std::set<int>& expec
   if (!expected.contains(last)) {
     return LostRank{last, fmt::format("{}, but it has already finished", suspicion_.text)};
   }
-  const bool ring = waits_for_.at(last) != kNobody;
+  const bool ring = waits_for_.at(last) != kNoRank;
   return LostRank{last, fmt::format("{}, though its process runs: {}", suspicion_.text,
                                     ring ? "ranks wait for each other in a ring"
                                          : "it does not take part in the exchange")};
@@ -41,7 +41,7 @@ int FailureDetector::end_of_chain() const {
   int at = suspicion_.about;
   while (seen.insert(at).second) {
     const auto next = waits_for_.find(at);
-    if (next == waits_for_.end() || next->second == kNobody) return at;
+    if (next == waits_for_.end() || next->second == kNoRank) return at;
     at = next->second;
   }
   return suspicion_.about;

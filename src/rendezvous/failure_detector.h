@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+#include "thinwire/types.h"
+
 namespace thinwire::rendezvous {
 
 // A rank that does not take part in the group any more, and the reason.
@@ -20,8 +22,6 @@ LostRank silent_rank(int rank, const std::string& suspicion);
 
 class FailureDetector {
  public:
-  static constexpr int kNobody = -1;
-
   enum class Kind : std::uint8_t {
     delay = 0,    // no bytes arrived; the rank that should send may be waiting itself
     broken = 1,   // the connection was closed: if all answer, no third rank is to blame
@@ -37,7 +37,7 @@ class FailureDetector {
 
   explicit FailureDetector(Suspicion suspicion) : suspicion_(std::move(suspicion)) {}
 
-  // Records the answer of a rank: the rank it waits for, or kNobody.
+  // Records the answer of a rank: the rank it waits for, or kNoRank.
   void answer(int rank, int waits_for) { waits_for_[rank] = waits_for; }
   bool answered_by(const std::set<int>& ranks) const;
 

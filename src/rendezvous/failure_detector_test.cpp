@@ -18,8 +18,7 @@ FailureDetector delay(int asker, int about) {
 // Each rank waits for the next one; the last one waits for none.
 TEST(FailureDetectorTest, AChainOfWaitsLeadsToItsEnd) {
   FailureDetector detector = delay(0, 1);
-  for (int rank = 0; rank < 4; ++rank)
-    detector.answer(rank, rank < 3 ? rank + 1 : FailureDetector::kNobody);
+  for (int rank = 0; rank < 4; ++rank) detector.answer(rank, rank < 3 ? rank + 1 : kNoRank);
   const auto loss = detector.find_culprit({0, 1, 2, 3});
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 3);
@@ -48,9 +47,9 @@ TEST(FailureDetectorTest, ARankThatFinishedIsNotExpectedToAnswer) {
 
 TEST(FailureDetectorTest, AClosedConnectionIsBetweenTwo) {
   FailureDetector detector({0, 1, Kind::broken, "closed"});
-  detector.answer(0, FailureDetector::kNobody);
+  detector.answer(0, kNoRank);
   detector.answer(1, 2);
-  detector.answer(2, FailureDetector::kNobody);
+  detector.answer(2, kNoRank);
   const auto loss = detector.find_culprit({0, 1, 2});
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 1);
@@ -58,10 +57,10 @@ TEST(FailureDetectorTest, AClosedConnectionIsBetweenTwo) {
 }
 
 TEST(FailureDetectorTest, ARankThatIsStillWorkingIsNotBlamed) {
-  FailureDetector detector({0, 1, Kind::absence, "no farewell"});
-  detector.answer(1, FailureDetector::kNobody);
+  FailureDetector detector({0, 1, Kind::absence, "no final message"});
+  detector.answer(1, kNoRank);
   EXPECT_FALSE(detector.find_culprit({1}));
-  EXPECT_EQ(FailureDetector({0, 1, Kind::absence, "no farewell"}).find_culprit({1})->rank, 1);
+  EXPECT_EQ(FailureDetector({0, 1, Kind::absence, "no final message"}).find_culprit({1})->rank, 1);
 }
 
 // For any answers and any suspicion, a culprit is found, and a rank that did not answer is blamed
@@ -77,7 +76,7 @@ RC_GTEST_PROP(FailureDetectorTest, ARankThatDoesNotAnswerIsBlamedFirst, ()) {
     const bool answers = rank == asker || *rc::gen::arbitrary<bool>();
     if (answers) {
       const int other = (rank + *rc::gen::inRange(1, size)) % size;
-      detector.answer(rank, *rc::gen::arbitrary<bool>() ? other : FailureDetector::kNobody);
+      detector.answer(rank, *rc::gen::arbitrary<bool>() ? other : kNoRank);
     } else {
       silent.insert(rank);
     }

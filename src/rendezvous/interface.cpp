@@ -108,7 +108,7 @@ void require_token(const JoinOptions& options, const std::string& host) {
   if (loopback || !options.token.empty()) return;
   throw ConfigError(
       fmt::format("master '{}': other machines can reach it, so the ranks need a token "
-                  "to recognise each other",
+                  "to recognize each other",
                   host),
       joining(Remedy::share_token));
 }

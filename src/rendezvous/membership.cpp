@@ -106,7 +106,7 @@ void Membership::join(const JoinOptions& options, Socket inherited) {
   }
   socket_ = connect_to_master(options, deadline);
   try {
-    greet(options, deadline);
+    authenticate(options, deadline);
   } catch (const WireError& error) {
     throw cannot_join(
         options, {0, Remedy::choose_master},
@@ -117,7 +117,7 @@ void Membership::join(const JoinOptions& options, Socket inherited) {
   }
 }
 
-void Membership::greet(const JoinOptions& options, Deadline deadline) {
+void Membership::authenticate(const JoinOptions& options, Deadline deadline) {
   const Nonce nonce = make_nonce();
   Payload hello;
   base::ByteWriter writer(hello);
@@ -190,7 +190,7 @@ base::ByteReader Membership::read_answer(const JoinOptions& options, RendezvousM
 void Membership::watch() {
   const auto report_master = [&](std::string_view reason) {
     const std::lock_guard lock(mutex_);
-    if (!lost_ && !farewell_) lost_ = LostRank{0, std::string(reason)};
+    if (!lost_ && !all_finished_) lost_ = LostRank{0, std::string(reason)};
   };
   for (bool open = true;;) {
     // This comes before the first wait, because messages may have arrived together with the
@@ -198,7 +198,7 @@ void Membership::watch() {
     try {
       while (const auto message = reader_.next()) {
         handle(*message);
-        if (message->front() == static_cast<std::byte>(RendezvousMessage::ask)) answer_question();
+        if (message->front() == static_cast<std::byte>(RendezvousMessage::query)) answer_query();
       }
     } catch (const WireError& error) {
       report_master(fmt::format("it sent an unreadable message ({})", error.what()));
@@ -245,10 +245,10 @@ void Membership::handle(Bytes message) {
                       rank, hosts_.size()));
     }
     if (!lost_) lost_ = LostRank{rank, reader.get_text(kLongestText)};
-  } else if (kind == RendezvousMessage::farewell) {
-    farewell_ = true;
-  } else if (kind == RendezvousMessage::ask) {
-    ++questions_;
+  } else if (kind == RendezvousMessage::all_finished) {
+    all_finished_ = true;
+  } else if (kind == RendezvousMessage::query) {
+    ++queries_;
   } else {
     throw WireError(fmt::format("rendezvous: unknown message (kind {})", static_cast<int>(kind)));
   }
@@ -307,12 +307,12 @@ void Membership::on_loss(std::function<void()> callback) {
   callback_ = std::move(callback);
 }
 
-void Membership::on_question(std::function<int()> waits_for) {
+void Membership::on_query(std::function<int()> waits_for) {
   const std::lock_guard lock(mutex_);
   waits_for_ = std::move(waits_for);
 }
 
-void Membership::answer_question() {
+void Membership::answer_query() {
   std::function<int()> waits_for;
   {
     const std::lock_guard lock(mutex_);
@@ -321,7 +321,7 @@ void Membership::answer_question() {
   Payload message;
   base::ByteWriter writer(message);
   writer.put(static_cast<std::uint8_t>(RendezvousMessage::answer));
-  writer.put(static_cast<std::uint32_t>(waits_for ? waits_for() : FailureDetector::kNobody));
+  writer.put(static_cast<std::uint32_t>(waits_for ? waits_for() : kNoRank));
   send(message);
 }
 
@@ -329,7 +329,7 @@ std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, i
                                                    const std::string& text) {
   std::unique_lock lock(mutex_);
   if (lost_) return lost_;
-  const std::uint64_t heard = questions_;
+  const std::uint64_t heard = queries_;
   lock.unlock();
   Payload message;
   base::ByteWriter writer(message);
@@ -339,15 +339,15 @@ std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, i
   writer.put_text(text);
   send(message);
   lock.lock();
-  const auto decided = [&] { return lost_.has_value() || farewell_; };
+  const auto decided = [&] { return lost_.has_value() || all_finished_; };
   changed_.wait_until(lock, deadline_in(kAnswerTime),
-                      [&] { return decided() || questions_ > heard; });
-  if (questions_ > heard) {
+                      [&] { return decided() || queries_ > heard; });
+  if (queries_ > heard) {
     // Rank 0 is asking all ranks. It decides at the latest when the time for their answers is over.
     changed_.wait_until(lock, deadline_in(kAnswerTime * 1.5), decided);
   }
   const bool all_answered =
-      kind == FailureDetector::Kind::absence && (questions_ > heard || farewell_);
+      kind == FailureDetector::Kind::absence && (queries_ > heard || all_finished_);
   if (lost_ || all_answered) return lost_;
   // Rank 0 does not answer, so this rank itself wakes the waits of this process.
   const LostRank culprit = lost_.emplace(silent_rank(0, text));
@@ -359,20 +359,21 @@ std::optional<LostRank> Membership::report_suspect(FailureDetector::Kind kind, i
 }
 
 std::optional<LostRank> Membership::leave(Seconds timeout) {
-  send({static_cast<std::byte>(RendezvousMessage::bye)});
+  send({static_cast<std::byte>(RendezvousMessage::finished)});
   const auto start = std::chrono::steady_clock::now();
   while (true) {
     std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, deadline_in(timeout), [&] { return farewell_ || lost_.has_value(); });
+    changed_.wait_until(lock, deadline_in(timeout),
+                        [&] { return all_finished_ || lost_.has_value(); });
     // This rank has finished its work, so the loss of another rank is not its error. It may have
     // handled that loss before.
-    if (farewell_ || lost_) return std::nullopt;
+    if (all_finished_ || lost_) return std::nullopt;
     int missing = 0;
     while (left_.contains(missing)) ++missing;
     lock.unlock();
     const Seconds waited = std::chrono::steady_clock::now() - start;
     auto loss = report_suspect(FailureDetector::Kind::absence, missing,
-                               fmt::format("no farewell for {:.1f} s", waited.count()));
+                               fmt::format("no final message for {:.1f} s", waited.count()));
     if (loss) return loss;
   }
 }

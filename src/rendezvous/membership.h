@@ -43,9 +43,9 @@ class Membership {
   // Sets a function that is called when a rank is lost: on a thread of this object, or on the
   // thread that calls report_suspect().
   void on_loss(std::function<void()> callback);
-  // Sets a function that returns for which rank this one waits (FailureDetector::kNobody: for
+  // Sets a function that returns for which rank this one waits (kNoRank: for
   // none). It is called on a thread of this object.
-  void on_question(std::function<int()> waits_for);
+  void on_query(std::function<int()> waits_for);
 
   // Reports a suspicion about a peer to rank 0, which finds the rank to blame and announces it to
   // every rank as a loss. Returns that rank; for Kind::absence there may be none. Takes at most 2.5
@@ -65,7 +65,7 @@ class Membership {
 
  private:
   void join(const JoinOptions& options, Socket inherited);
-  void greet(const JoinOptions& options, Deadline deadline);
+  void authenticate(const JoinOptions& options, Deadline deadline);
   void present(const JoinOptions& options, bool proven, std::array<Nonce, 2> nonces,
                Deadline deadline);
   base::ByteReader read_answer(const JoinOptions& options, RendezvousMessage expected,
@@ -74,7 +74,7 @@ class Membership {
   bool wait_for_message();
   void handle(Bytes message);
   void send(const Payload& message) noexcept;
-  void answer_question();
+  void answer_query();
 
   std::vector<std::string> hosts_;
   std::unique_ptr<RendezvousServer> server_;  // on rank 0
@@ -88,8 +88,8 @@ class Membership {
   std::map<std::string, Payload> values_;
   std::optional<LostRank> lost_;
   std::set<int> left_;
-  bool farewell_ = false;
-  std::uint64_t questions_ = 0;  // received so far
+  bool all_finished_ = false;
+  std::uint64_t queries_ = 0;  // received so far
   std::function<void()> callback_;
   std::function<int()> waits_for_;
 

@@ -31,7 +31,7 @@ TEST_F(Rendezvous, AllRanksLearnAllHostsAndShareValues) {
   EXPECT_FALSE(members[1]->get("absent", deadline_in(Seconds(0.05))));
 }
 
-TEST_F(Rendezvous, FarewellWaitsForTheLast) {
+TEST_F(Rendezvous, LeavingWaitsForTheLast) {
   const auto members = join_all(3);
   std::vector<std::future<void>> leaving;
   for (const auto& member : members) {
@@ -56,7 +56,7 @@ TEST_F(Rendezvous, AnErrorOfOneRankReachesAllRanksWithItsText) {
 
 TEST_F(Rendezvous, ARankThatFailsBecauseOfAnotherBlamesThatOne) {
   const auto members = join_all(3);
-  members[2]->fail(1, "rank 2 waited for it in vain");
+  members[2]->fail(1, "rank 2 timed out waiting for it");
   for (const auto& member : members) {
     const auto loss = member->wait_for_loss(deadline_in(test::kPatience));
     ASSERT_TRUE(loss);
@@ -87,8 +87,8 @@ TEST_F(Rendezvous, AVanishedMasterIsNamed) {
 TEST_F(Rendezvous, ASilentRankIsFoundAndAnnouncedToAll) {
   std::promise<void> awake;
   const auto members = join_all(3);
-  members[0]->on_question([] { return 1; });
-  members[2]->on_question([&] { return awake.get_future().wait(), FailureDetector::kNobody; });
+  members[0]->on_query([] { return 1; });
+  members[2]->on_query([&] { return awake.get_future().wait(), kNoRank; });
   const auto loss =
       members[1]->report_suspect(FailureDetector::Kind::delay, 0, "no progress for 1.0 s");
   ASSERT_TRUE(loss);
@@ -105,7 +105,7 @@ TEST_F(Rendezvous, ASilentRankIsFoundAndAnnouncedToAll) {
 TEST_F(Rendezvous, ARankThatWaitsForNoneIsBlamed) {
   const auto members = join_all(4);
   const auto waits_for = [&](std::size_t rank, int other) {
-    members[rank]->on_question([=] { return other; });
+    members[rank]->on_query([=] { return other; });
   };
   waits_for(0, 3);
   waits_for(1, 0);
@@ -144,7 +144,7 @@ TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
   const auto loss = joined->leave(Seconds(0.1));
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->rank, 0);
-  EXPECT_THAT(loss->reason, HasSubstr("no farewell for 0.1 s, and it does not answer"));
+  EXPECT_THAT(loss->reason, HasSubstr("no final message for 0.1 s, and it does not answer"));
   EXPECT_TRUE(notified);
 }
 
@@ -152,7 +152,7 @@ TEST_F(Rendezvous, AMasterThatIsSilentIsToBlame) {
 TEST_F(Rendezvous, ARankThatIsStillWorkingIsNotLost) {
   const auto members = join_all(2);
   std::atomic<int> questions = 0;
-  members[1]->on_question([&] { return ++questions, FailureDetector::kNobody; });
+  members[1]->on_query([&] { return ++questions, kNoRank; });
   auto leaving = std::async(std::launch::async, [&] { return members[0]->leave(Seconds(0.05)); });
   const Deadline patience = deadline_in(test::kPatience);
   while (questions < 2 && milliseconds_left(patience) > 0) {

@@ -75,9 +75,9 @@ RendezvousServer::~RendezvousServer() { stop_.ring(); }
 void RendezvousServer::serve() {
   while (!stopped_) {
     poll_once();
-    drop_silent_strangers();
+    close_unauthenticated();
     conclude_when_answered();
-    if (!complete_ && joined() == size_) welcome_all();
+    if (!complete_ && joined() == size_) complete_group();
     if (!complete_ && milliseconds_left(join_deadline_) == 0) give_up_joining();
   }
 }
@@ -87,7 +87,7 @@ int RendezvousServer::milliseconds_to_wait() const {
   int shortest = complete_ ? -1 : milliseconds_left(join_deadline_);
   if (detector_) shortest = milliseconds_left(answers_due_);  // only if the group is complete
   for (const auto& client : clients_) {
-    if (client->rank >= 0) continue;
+    if (client->rank != kNoRank) continue;
     const int left = milliseconds_left(client->deadline);
     shortest = shortest < 0 ? left : std::min(shortest, left);
   }
@@ -115,7 +115,7 @@ void RendezvousServer::accept_one() {
   clients_.back()->socket = std::move(socket);
 }
 
-void RendezvousServer::drop_silent_strangers() {
+void RendezvousServer::close_unauthenticated() {
   std::erase_if(clients_, [](const auto& client) {
     return !client->socket || (client->rank < 0 && milliseconds_left(client->deadline) == 0);
   });
@@ -140,18 +140,18 @@ void RendezvousServer::read(Client& client) {
 }
 
 void RendezvousServer::handle(Client& client, Bytes message) {
-  if (client.rank < 0) {
+  if (client.rank == kNoRank) {
     return client.challenged ? admit(client, message) : challenge(client, message);
   }
   base::ByteReader reader(message, "rendezvous message");
   const auto kind = static_cast<RendezvousMessage>(reader.get<std::uint8_t>());
   if (kind == RendezvousMessage::put || kind == RendezvousMessage::get) {
     answer_get_or_put(client, kind, reader);
-  } else if (kind == RendezvousMessage::bye) {
+  } else if (kind == RendezvousMessage::finished) {
     client.finished = true;
     finished_.insert(client.rank);
     broadcast(with_rank(RendezvousMessage::left, client.rank, ""));
-    if (finished_.size() == size_) broadcast(start(RendezvousMessage::farewell));
+    if (finished_.size() == size_) broadcast(start(RendezvousMessage::all_finished));
   } else if (kind == RendezvousMessage::fail) {
     const auto culprit = reader.get<std::uint32_t>();
     if (culprit >= size_) {
@@ -166,7 +166,7 @@ void RendezvousServer::handle(Client& client, Bytes message) {
     query_all({client.rank, about, suspicion, reader.get_text(kLongestText)});
   } else if (kind == RendezvousMessage::answer) {
     const auto waits_for = static_cast<std::int32_t>(reader.get<std::uint32_t>());
-    if (waits_for < FailureDetector::kNobody || waits_for >= static_cast<int>(size_)) {
+    if (waits_for < kNoRank || waits_for >= static_cast<int>(size_)) {
       throw WireError(
           fmt::format("rendezvous: rank {} waits for rank {}, which is not in this group (size {})",
                       client.rank, waits_for, size_));
@@ -273,11 +273,11 @@ void RendezvousServer::refuse(Client& client, Refusal refusal, const std::string
   client.socket.close();
 }
 
-void RendezvousServer::welcome_all() {
+void RendezvousServer::complete_group() {
   complete_ = true;
   std::vector<std::string> hosts(size_);
   for (const auto& client : clients_) {
-    if (client->rank >= 0) hosts[static_cast<std::size_t>(client->rank)] = client->host;
+    if (client->rank != kNoRank) hosts[static_cast<std::size_t>(client->rank)] = client->host;
   }
   Payload message = start(RendezvousMessage::welcome);
   for (const std::string& host : hosts) base::ByteWriter(message).put_text(host);
@@ -312,7 +312,7 @@ void RendezvousServer::query_all(FailureDetector::Suspicion suspicion) {
         fmt::format("rendezvous: unknown suspicion (kind {})", static_cast<int>(suspicion.kind)));
   }
   // It also shows ranks that report later that rank 0 is working.
-  broadcast(start(RendezvousMessage::ask));
+  broadcast(start(RendezvousMessage::query));
   if (detector_ || lost_) return;
   detector_.emplace(std::move(suspicion));
   answers_due_ = deadline_in(kAnswerTime);
@@ -330,14 +330,14 @@ void RendezvousServer::conclude_when_answered() {
 std::set<int> RendezvousServer::expected() const {
   std::set<int> ranks;
   for (const auto& client : clients_) {
-    if (client->rank >= 0 && client->socket && !client->finished) ranks.insert(client->rank);
+    if (client->rank != kNoRank && client->socket && !client->finished) ranks.insert(client->rank);
   }
   return ranks;
 }
 
 void RendezvousServer::drop(Client& client) {
   client.socket.close();
-  if (client.rank >= 0 && !client.finished && complete_) {
+  if (client.rank != kNoRank && !client.finished && complete_) {
     announce_loss(client.rank, "its process ended or its machine is gone");
   }
 }
@@ -353,13 +353,14 @@ void RendezvousServer::send(Client& client, const Payload& message) noexcept {
 
 void RendezvousServer::broadcast(const Payload& message) noexcept {
   for (const auto& client : clients_) {
-    if (client->rank >= 0) send(*client, message);
+    if (client->rank != kNoRank) send(*client, message);
   }
 }
 
 std::size_t RendezvousServer::joined() const {
-  return static_cast<std::size_t>(std::count_if(
-      clients_.begin(), clients_.end(), [](const auto& c) { return c->rank >= 0 && c->socket; }));
+  return static_cast<std::size_t>(
+      std::count_if(clients_.begin(), clients_.end(),
+                    [](const auto& c) { return c->rank != kNoRank && c->socket; }));
 }
 
 }  // namespace thinwire::rendezvous

@@ -28,15 +28,15 @@ enum class RendezvousMessage : std::uint8_t {
   put = 4,              // rank -> server: key, value
   get = 5,              // rank -> server: key
   value = 6,            // server -> rank: key, value
-  bye = 7,              // rank -> server: finished without an error
+  finished = 7,         // rank -> server: finished without an error
   fail = 8,             // rank -> server: ended by an error: the rank to blame, the text
   left = 9,             // server -> ranks: which rank finished without an error
   lost = 10,            // server -> ranks: which rank was lost, and the reason
-  farewell = 11,        // server -> ranks: all have said bye
+  all_finished = 11,    // server -> ranks: all have sent `finished`
   challenge = 12,       // server -> rank: nonce, proof
   present = 13,         // rank -> server: proof, rank, size, host
   report_suspect = 14,  // rank -> server: the suspected rank, the kind, the text
-  ask = 15,             // server -> ranks: for which rank do you wait? (after a suspicion)
+  query = 15,           // server -> ranks: for which rank do you wait? (after a suspicion)
   answer = 16,          // rank -> server: the rank it waits for, or none
 };
 inline constexpr std::uint32_t kProtocolMagic = 0x56525754;  // "TWRV"
@@ -51,7 +51,7 @@ inline constexpr Seconds kAnswerTime{1};
 // Why a rank may not join: which rank is to blame (-1: no single one), and what the user can
 // change. It is sent as one number of the refuse message, which older versions ignore.
 struct Refusal {
-  int peer = -1;
+  int peer = kNoRank;
   Remedy remedy = Remedy::none;
 
   std::uint32_t pack() const;
@@ -95,7 +95,7 @@ class RendezvousServer {
     FrameReader reader{kLongestHello};
     bool challenged = false;
     Nonce its_nonce{}, our_nonce{};
-    int rank = -1;  // -1 until its proof was accepted
+    int rank = kNoRank;  // until its proof was accepted
     std::string host;
     bool finished = false;  // without an error
   };
@@ -104,14 +104,14 @@ class RendezvousServer {
   int milliseconds_to_wait() const;
   void poll_once();
   void accept_one();
-  void drop_silent_strangers();
+  void close_unauthenticated();
   void read(Client& client);
   void handle(Client& client, Bytes message);
   void challenge(Client& client, Bytes message);
   void admit(Client& client, Bytes message);
   void answer_get_or_put(Client& client, RendezvousMessage kind, base::ByteReader& reader);
   void refuse(Client& client, Refusal refusal, const std::string& reason);
-  void welcome_all();
+  void complete_group();
   void give_up_joining();
   void announce_loss(int rank, const std::string& reason);
   void query_all(FailureDetector::Suspicion suspicion);

@@ -9,13 +9,13 @@
 
 namespace thinwire::session {
 
-// Returns the fields of an error of this rank; `peer` is the rank to blame, or kAnyRank.
-inline ErrorFields error_fields(const Transport& wire, std::string operation, int peer = kAnyRank,
+// Returns the fields of an error of this rank; `peer` is the rank to blame, or kNoRank.
+inline ErrorFields error_fields(const Transport& wire, std::string operation, int peer = kNoRank,
                                 Remedy remedy = Remedy::none) {
   ErrorFields out;
   out.rank = wire.rank();
   out.peer = peer;
-  if (peer != kAnyRank) out.host = wire.host(peer);
+  if (peer != kNoRank) out.host = wire.host(peer);
   out.operation = std::move(operation);
   out.remedy = remedy;
   return out;

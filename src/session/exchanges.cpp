@@ -61,7 +61,8 @@ GradientStep Session::Exchanges::step_of(Part& part) const {
 }
 
 void Session::Exchanges::begin() {
-  // What strategies say here follows from the run, so that the first bucket speaks for all.
+  // The messages of strategies depend here only on the run, so that those of the first bucket are
+  // enough.
   const LogSink silent;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const StrategyContext all = context_of(*parts_[i]);
@@ -120,7 +121,7 @@ Update Session::Exchanges::wait_all(Stats& stats) {
     }
   }
   const Update update = failure ? Update::skipped() : join_updates();
-  if (update.skip) give_back_updates();
+  if (update.skip) return_updates();
   if (failure) std::rethrow_exception(failure);
   stats.residual_ratio = 0;
   for (const auto& part : parts_) {
@@ -141,16 +142,18 @@ Update Session::Exchanges::wait_all(Stats& stats) {
 // The vote of a bucket knows only its own gradients, since the others may not be computed yet. So
 // buckets before and after one that is skipped have been exchanged, and their strategies have taken
 // their entries out of the residuals.
-void Session::Exchanges::give_back_updates() {
+void Session::Exchanges::return_updates() {
   for (const auto& part : parts_) {
-    if (part->exchanged && !part->update.skip) part->strategy.give_back(step_of(*part));
+    if (part->exchanged && !part->update.skip) part->strategy.return_update(step_of(*part));
   }
 }
 
 void Session::Exchanges::set_shares(std::vector<double> shares) {
   if (shares_) return shares_->set(std::move(shares));
   if (!shares.empty()) {
-    throw WireError("session: the state has shares of buckets, but they are not carried here");
+    throw WireError(
+        "session: the state has density shares of buckets, but this strategy has no select=carry; "
+        "resume with the options that saved it");
   }
 }
 

@@ -63,7 +63,7 @@ class Session::Exchanges {
   StrategyContext context_of(Part& part) const;
   GradientStep step_of(Part& part) const;
   void exchange(Part& part);
-  void give_back_updates();
+  void return_updates();
   Update join_updates();
 
   StrategyContext context_;

@@ -124,7 +124,7 @@ class Counted final : public GradientStrategy {
     if (step.step == 0) step.warn("it goes on");
     return Update::dense();
   }
-  void give_back(const GradientStep& step) override {
+  void return_update(const GradientStep& step) override {
     EXPECT_EQ(step.step, 1u);
     EXPECT_EQ(step.grads.size(), kNumel);
     calls_.push_back("give back " + name_);

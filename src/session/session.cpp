@@ -215,7 +215,7 @@ Update Session::finish_exchange(Update update) {
       step_);
   if (options_.nonfinite == NonFinite::stop) {
     throw Error(text,
-                session::error_fields(wire_, "exchange", kAnyRank, Remedy::tolerate_nonfinite));
+                session::error_fields(wire_, "exchange", kNoRank, Remedy::tolerate_nonfinite));
   }
   if (++skipped_in_a_row_ == kMostSkippedInARow) {
     throw Error(fmt::format("session: the gradients of {} steps in a row, up to step {}, are not "

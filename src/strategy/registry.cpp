@@ -55,7 +55,7 @@ std::string Strategy::describe() const {
   return name ? name.get() : mangled;
 }
 
-void GradientStrategy::give_back(const GradientStep&) {}
+void GradientStrategy::return_update(const GradientStep&) {}
 
 int GradientStrategy::serving_ranks(int) const { return 0; }
 

@@ -45,9 +45,9 @@ TEST(Strategies, AreMadeFromTheirDefaultsAndSayTheirKeys) {
 }
 
 TEST(Strategies, RefuseUnknownNamesKeysAndValuesWithTheClosestMatch) {
-  EXPECT_TRUE(contains(refusal("dens"), "unknown strategy 'dens': did you mean 'dense'?"));
-  EXPECT_TRUE(contains(refusal("dense:dtyp=fp32"), "did you mean 'dtype'?"));
-  EXPECT_TRUE(contains(refusal("dense:dtype=fp23"), "did you mean 'fp32'?"));
+  EXPECT_TRUE(contains(refusal("dens"), "strategy: unknown name (dens); did you mean dense?"));
+  EXPECT_TRUE(contains(refusal("dense:dtyp=fp32"), "did you mean dtype?"));
+  EXPECT_TRUE(contains(refusal("dense:dtype=fp23"), "did you mean fp32?"));
   EXPECT_TRUE(contains(refusal("dense:dtype"), "has no value"));
   EXPECT_TRUE(contains(refusal(""), "is not a name"));
 }

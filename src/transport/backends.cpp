@@ -91,7 +91,7 @@ const TransportBackend& find_backend(std::string_view name) {
   }
   std::vector<std::string> known;
   for (const TransportBackend& backend : backends) known.emplace_back(backend.name);
-  throw ConfigError(base::unknown_word("transport", name, known));
+  throw ConfigError(base::unknown_name("transport", name, known));
 }
 
 void run_workers(std::string_view name, const JoinOptions& options, const Worker& worker) {

@@ -1,5 +1,5 @@
 // Matches sends with receives between ranks that share memory (the backends threads and sim), in
-// the order in which they were posted. It has no lock: the caller serialises access.
+// the order in which they were posted. It has no lock: the caller serializes access.
 #pragma once
 
 #include <algorithm>

@@ -29,7 +29,7 @@ ErrorFields facts(const Transport& wire, const Pending& operation, int peer) {
   ErrorFields fields;
   fields.rank = wire.rank();
   fields.peer = peer;
-  if (peer != kAnyRank) fields.host = wire.host(peer);
+  if (peer != kNoRank) fields.host = wire.host(peer);
   fields.operation = operation.kind == Pending::Kind::send ? "send" : "receive";
   fields.bytes_total = operation.bytes;
   return fields;
@@ -147,7 +147,7 @@ void Transport::fail_deadline(const Pending& operation, std::size_t bytes_done, 
 
 void Transport::fail_lost(const Pending& operation, const PeerLost& lost, Seconds start) {
   ErrorFields fields = facts(*this, operation, lost.peer, lost.bytes_done, start);
-  const bool known = lost.peer != kAnyRank;
+  const bool known = lost.peer != kNoRank;
   const bool itself = lost.peer == rank_;  // it was stopped or busy for longer than the timeout
   if (itself) fields.remedy = Remedy::raise_timeout;
   const std::string what =

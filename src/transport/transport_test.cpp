@@ -95,7 +95,7 @@ TEST_F(Shell, ADeadlineNamesAllThatIsKnown) {
 TEST_F(Shell, ADeadlineOfAReceiveFromAnyRankBlamesNobody) {
   wire.outcome = []() -> Received { throw Scripted::DeadlinePassed{}; };
   const auto error = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
-  expect_fields(error, {ErrorKind::deadline, 1, kAnyRank, "", "receive", 0, room.size(),
+  expect_fields(error, {ErrorKind::deadline, 1, kNoRank, "", "receive", 0, room.size(),
                         Seconds(1.5), Remedy::raise_timeout});
   EXPECT_TRUE(test::has(error.what(), "no progress for 60 s while receiving from any rank"));
 }
@@ -121,9 +121,9 @@ TEST_F(Shell, ARankThatItsPeersGaveUpBlamesItself) {
 }
 
 TEST_F(Shell, ALossWithoutAKnownRank) {
-  wire.outcome = []() -> Received { throw Scripted::PeerLost{kAnyRank, "all left"}; };
+  wire.outcome = []() -> Received { throw Scripted::PeerLost{kNoRank, "all left"}; };
   const auto error = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
-  expect_fields(error, {ErrorKind::lost, 1, kAnyRank, "", "receive", 0, room.size(), Seconds(1.5),
+  expect_fields(error, {ErrorKind::lost, 1, kNoRank, "", "receive", 0, room.size(), Seconds(1.5),
                         Remedy::none});
   EXPECT_TRUE(test::has(error.what(), "lost a peer while receiving from any rank"));
   EXPECT_TRUE(test::has(error.what(), ": all left; see the output of each rank"));
@@ -300,7 +300,7 @@ TEST(Threads, AReceiveFromAnyRankWaitsWhileARankCanSend) {
     EXPECT_EQ(wire.recv(kAnyRank, kTag, room).from, 2);
     const auto lost = test::must_throw<TransportError>([&] { wire.recv(kAnyRank, kTag, room); });
     EXPECT_EQ(lost.kind(), TransportError::Kind::lost);
-    EXPECT_EQ(lost.peer(), kAnyRank);
+    EXPECT_EQ(lost.peer(), kNoRank);
     EXPECT_TRUE(test::has(lost.what(), "all other ranks have already finished"));
   });
 }
@@ -321,7 +321,7 @@ TEST(Threads, RefusesInvalidGroups) {
   EXPECT_THROW(run_workers("threads", endless, nothing), ConfigError);
   EXPECT_TRUE(test::has(
       test::must_throw<ConfigError>([&] { run_workers("thread", group(1), nothing); }).what(),
-      "unknown transport 'thread': did you mean 'threads'?"));
+      "transport: unknown name (thread); did you mean threads?"));
 }
 
 // After a failed exchange the transport does not use its memory any more: a peer that posts later

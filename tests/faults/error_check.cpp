@@ -21,53 +21,43 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-// Returns the rank that the launcher's line blames, if it names rank, host and operation. It quotes
-// the error of a worker.
-std::optional<int> blamed_by(const std::string& line, const std::string& host) {
-  static const std::regex kForms[] = {
-      std::regex(R"(lost rank (\d+) \(([^)]+)\) while (?:receiving|sending|waiting))"),
-      std::regex(
-          R"(no progress for [^:]* while (?:receiving from|sending to) rank (\d+) \(([^)]+))"),
-      std::regex(R"(rank (\d+) \(([^)]+)\): given up by its peers while)"),
-      std::regex(R"(rank (\d+) \(([^)]+)\):? cannot write its checkpoint)"),
-  };
-  for (const std::regex& form : kForms) {
-    std::smatch match;
-    if (std::regex_search(line, match, form) && match[2] == host) return std::stoi(match[1]);
-  }
-  // Rank 0 alone writes the log and the summary.
-  if (line.find("rank 0: cannot write ") != std::string::npos) return 0;
-  return std::nullopt;
-}
-
-bool blames_one_of(const std::string& line, const ExpectedErrors& expected) {
-  const auto culprit = blamed_by(line, expected.host);
-  return culprit && expected.blamed.contains(*culprit);
-}
-
 bool blames_one_of(const ErrorFields& error, const ExpectedErrors& expected) {
   return expected.blamed.contains(error.peer) && error.host == expected.host &&
          !error.operation.empty();
 }
 
+std::optional<int> number_in(const observe::Json& event, const char* key) {
+  const auto found = event.find(key);
+  if (found == event.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<int>();
+}
+
+std::string text_in(const observe::Json& event, const char* key) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 // Returns the fields that this program checks.
 ErrorFields fields_of(const observe::Json& event) {
-  const auto rank = [&](const char* key) {
-    const auto found = event.find(key);
-    return found != event.end() && found->is_number_integer() ? found->get<int>() : -1;
-  };
-  const auto text = [&](const char* key) {
-    const auto found = event.find(key);
-    return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
   ErrorFields fields;
-  fields.rank = rank("rank");
-  fields.peer = rank("peer");
-  fields.host = text("host");
-  fields.operation = text("operation");
-  if (text("kind") == to_string(ErrorKind::deadline)) fields.kind = ErrorKind::deadline;
-  if (text("remedy") == to_string(Remedy::free_disk_space)) fields.remedy = Remedy::free_disk_space;
+  fields.rank = number_in(event, "rank").value_or(kNoRank);
+  fields.peer = number_in(event, "peer").value_or(kNoRank);
+  fields.host = text_in(event, "host");
+  fields.operation = text_in(event, "operation");
+  if (text_in(event, "kind") == to_string(ErrorKind::deadline)) fields.kind = ErrorKind::deadline;
+  if (text_in(event, "remedy") == to_string(Remedy::free_disk_space))
+    fields.remedy = Remedy::free_disk_space;
   return fields;
+}
+
+launch::RunFailure exit_of(const observe::Json& event) {
+  launch::RunFailure failure;
+  failure.rank = number_in(event, "rank").value_or(kNoRank);
+  failure.host = text_in(event, "host");
+  failure.signal = text_in(event, "signal");
+  failure.code = number_in(event, "code");
+  failure.stopped = event.value("stopped", std::vector<int>());
+  return failure;
 }
 
 // Returns which rank noticed a fault by its deadline although it had to notice the fault itself.
@@ -79,16 +69,19 @@ std::string by_deadline(const std::vector<ErrorFields>& errors, const ExpectedEr
   return "";
 }
 
-// Before a group is complete no rank can be lost. A rank that gave up is not to blame, nor is a
-// rank whose error is quoted.
-bool launcher_names_while_joining(const std::string& last, const ExpectedErrors& expected) {
-  static const std::regex kSpeaker(R"(rank \d+ gave up|said: rank \d+ \([^)]*\))");
-  const std::string accused = std::regex_replace(last, kSpeaker, "");
-  return last.find(expected.host) != std::string::npos &&
-         std::ranges::any_of(expected.blamed, [&](int rank) {
-           const std::regex named(fmt::format(R"(rank (?:\d+, )*{}\b)", rank));
-           return std::regex_search(accused, named);
-         });
+// Returns whether the launcher's event leads to one of the blamed ranks: it failed by itself, it
+// was stopped, or the rank that ended first blames it in its own error. A rank that gave up waiting
+// is not to blame by itself.
+bool launcher_names(const launch::RunFailure& exit, const std::vector<ErrorFields>& errors,
+                    const ExpectedErrors& expected) {
+  if (exit.host != expected.host) return false;
+  const bool by_itself = exit.code != launch::kPeerFailed;
+  if (by_itself && expected.blamed.contains(exit.rank)) return true;
+  const auto is_blamed = [&](int rank) { return expected.blamed.contains(rank); };
+  if (std::ranges::any_of(exit.stopped, is_blamed)) return true;
+  return std::ranges::any_of(errors, [&](const ErrorFields& error) {
+    return error.rank == exit.rank && blames_one_of(error, expected);
+  });
 }
 
 }  // namespace
@@ -101,6 +94,13 @@ std::vector<ErrorFields> errors_in(const std::filesystem::path& events) {
   return out;
 }
 
+std::optional<launch::RunFailure> exit_in(const std::filesystem::path& events) {
+  for (const observe::Json& event : observe::EventReader(events).read_new()) {
+    if (event["event"] == "exit") return exit_of(event);
+  }
+  return std::nullopt;
+}
+
 std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors) {
   std::set<int> ranks;
   for (const ErrorFields& error : errors) {
@@ -110,11 +110,10 @@ std::set<int> ranks_without_room(const std::vector<ErrorFields>& errors) {
   return ranks;
 }
 
-std::string not_named(const std::vector<ErrorFields>& errors, std::string_view err,
-                      const ExpectedErrors& expected, int exit_code) {
-  const std::vector<std::string> lines = lines_of(err);
-  if (lines.empty()) return "there is no output";
-  const std::string& last = lines.back();  // the launcher's
+std::string not_named(const std::vector<ErrorFields>& errors,
+                      const std::optional<launch::RunFailure>& exit, const ExpectedErrors& expected,
+                      int exit_code) {
+  if (!exit) return "the launcher wrote no exit event";
   if (std::string late = by_deadline(errors, expected); !late.empty()) return late;
   for (const int rank : expected.survivors) {
     const bool named = std::ranges::any_of(errors, [&](const ErrorFields& error) {
@@ -124,10 +123,8 @@ std::string not_named(const std::vector<ErrorFields>& errors, std::string_view e
       return fmt::format("rank {} does not name rank {}", rank, fmt::join(expected.blamed, " or "));
     }
   }
-  const bool launcher =
-      last.find(expected.host) != std::string::npos && blames_one_of(last, expected);
-  if (!launcher && !(expected.joining && launcher_names_while_joining(last, expected))) {
-    return fmt::format("the launcher does not name rank {}, its host and the operation",
+  if (!launcher_names(*exit, errors, expected)) {
+    return fmt::format("the launcher does not name rank {} and its host",
                        fmt::join(expected.blamed, " or "));
   }
   if (exit_code != 1) return fmt::format("the exit code is {} instead of 1", exit_code);

@@ -220,7 +220,6 @@ class Trial {
   void examine(const test::ChildProcess& run) {
     ExpectedErrors expected;
     expected.host = this_host();
-    expected.joining = joining();
     expected.without_deadline = fault().kind != Kind::stop;
     if (!joining()) {
       for (const auto& [rank, pid] : survivors()) expected.survivors.insert(rank);
@@ -232,17 +231,18 @@ class Trial {
     const std::string missing =
         full && expected.blamed.empty() ? "no error says that the disk is full"
         : fault().transport == "mpi"    ? not_named_under_mpi(errors, run.merged(), expected, code)
-                                        : not_named(errors, run.err(), expected, code);
+                                        : not_named(errors, exit_in(events_), expected, code);
     outcome_.named = missing.empty();
     if (!outcome_.named) note_problem(missing);
   }
 
-  // Returns the lines of the event stream that report errors, on which the check is based.
+  // Returns the errors and the exit in the event stream, on which the check is based.
   std::string error_events() const {
     std::ifstream events(events_);
     std::string out;
     for (std::string line; std::getline(events, line);) {
-      if (line.find("\"error\"") != line.npos) out += "\n" + line;
+      const bool shown = line.find("\"error\"") != line.npos || line.find("\"exit\"") != line.npos;
+      if (shown) out += "\n" + line;
     }
     return out + "\n";
   }

@@ -40,7 +40,7 @@ std::unique_ptr<Dataset> read_files(std::vector<DataFile> files) {
   set.shape.channels = 3;
   set.shape.height = set.shape.width = 32;
   set.shape.classes = kClasses;
-  set.normalisation = {{0.4914f, 0.2470f}, {0.4822f, 0.2435f}, {0.4465f, 0.2616f}};
+  set.normalization = {{0.4914f, 0.2470f}, {0.4822f, 0.2435f}, {0.4465f, 0.2616f}};
   set.variation = Variation::crop_flip;
   set.pixels.resize(files.size() * kRecords * kPixels);
   set.labels.resize(files.size() * kRecords);

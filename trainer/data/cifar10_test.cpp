@@ -32,7 +32,7 @@ class Cifar10 : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(Cifar10, IsReadAndNormalised) {
+TEST_F(Cifar10, IsReadAndNormalized) {
   make("");
   put("data_batch_1.bin", 0, 4);
   put("data_batch_5.bin", 9'999 * kRecordBytes, 9);               // the last label

@@ -52,7 +52,7 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual ExampleShape shape() const = 0;
   virtual std::size_t size() const = 0;
-  // Writes example `index`, which is below size(), as the input of the network: normalised and, if
+  // Writes example `index`, which is below size(), as the input of the network: normalized and, if
   // `augmentation` is not null, augmented. The spans have the sizes of shape().
   virtual void read(std::size_t index, const Augmentation* augmentation,
                     const ExampleSlot& slot) const = 0;

@@ -144,7 +144,7 @@ std::unique_ptr<Dataset> make_digits(std::uint64_t seed, std::uint64_t stream, s
   set.shape.channels = 1;
   set.shape.height = set.shape.width = kSide;
   set.shape.classes = kDigits;
-  set.normalisation = {{0.123f, 0.244f}};
+  set.normalization = {{0.123f, 0.244f}};
   set.pixels.resize(count * set.shape.floats());
   set.labels.resize(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -29,7 +29,7 @@ Window draw_window(const Augmentation& augmentation, std::size_t index) {
 class Images final : public Dataset {
  public:
   explicit Images(ImageSet set) : set_(std::move(set)) {
-    for (const Normalisation& channel : set_.normalisation) {
+    for (const Normalization& channel : set_.normalization) {
       std::array<float, 256>& table = tables_.emplace_back();
       for (std::size_t byte = 0; byte < table.size(); ++byte) {
         table[byte] = (static_cast<float>(byte) / 255.0f - channel.mean) / channel.deviation;

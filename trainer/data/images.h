@@ -11,7 +11,7 @@
 namespace thinwire::trainer {
 
 // How a byte of one channel becomes an input of the network: (byte / 255 - mean) / deviation.
-struct Normalisation {
+struct Normalization {
   float mean = 0;
   float deviation = 1;
 };
@@ -26,7 +26,7 @@ struct ImageSet {
   ExampleShape shape;
   std::vector<std::uint8_t> pixels;          // shape.floats() bytes per example
   std::vector<std::uint8_t> labels;          // one per example, each below shape.classes
-  std::vector<Normalisation> normalisation;  // one per channel
+  std::vector<Normalization> normalization;  // one per channel
   Variation variation = Variation::none;
 };
 

@@ -21,7 +21,7 @@ ImageSet small_set(Variation variation) {
   set.shape.height = kHeight;
   set.shape.width = kWidth;
   set.shape.classes = 5;
-  set.normalisation = {{0.5f, 0.25f}, {0.25f, 0.5f}};
+  set.normalization = {{0.5f, 0.25f}, {0.25f, 0.5f}};
   set.variation = variation;
   for (std::size_t i = 0; i < kExamples; ++i) {
     set.labels.push_back(static_cast<std::uint8_t>(i + 2));
@@ -37,7 +37,7 @@ std::vector<float> expected(const ImageSet& set, std::size_t index, std::int64_t
                             std::int64_t left, bool mirrored) {
   std::vector<float> result;
   for (std::int64_t channel = 0; channel < kChannels; ++channel) {
-    const Normalisation normal = set.normalisation[static_cast<std::size_t>(channel)];
+    const Normalization normal = set.normalization[static_cast<std::size_t>(channel)];
     for (std::int64_t y = 0; y < kHeight; ++y) {
       for (std::int64_t x = 0; x < kWidth; ++x) {
         const std::int64_t row = y + top, column = (mirrored ? kWidth - 1 - x : x) + left;
@@ -118,7 +118,7 @@ TEST(Images, MayBeSmallerThanTheBorder) {
   set.shape.height = 2;
   set.shape.width = 3;
   set.shape.classes = 1;
-  set.normalisation = {{0, 1}};
+  set.normalization = {{0, 1}};
   set.variation = Variation::crop_flip;
   set.pixels.assign(6, 255);
   set.labels = {0};

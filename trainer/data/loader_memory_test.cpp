@@ -30,7 +30,7 @@ TEST(LoaderMemory, NothingIsAllocatedAfterTheFirstEpoch) {
   set.shape.channels = 3;
   set.shape.height = set.shape.width = 5;
   set.shape.classes = 1;
-  set.normalisation.resize(3);
+  set.normalization.resize(3);
   set.variation = Variation::crop_flip;
   set.labels.resize(1'003);
   set.pixels.resize(1'003 * set.shape.floats());

@@ -45,7 +45,7 @@ std::unique_ptr<Dataset> read_part(const fs::path& directory, const char* part,
   set.shape.channels = 1;
   set.shape.height = set.shape.width = kSide;
   set.shape.classes = kClasses;
-  set.normalisation = {{0.1307f, 0.3081f}};
+  set.normalization = {{0.1307f, 0.3081f}};
   set.pixels = read_idx_values(image_file);
   set.labels = std::move(labels);
   return make_images(std::move(set));

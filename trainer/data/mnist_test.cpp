@@ -50,7 +50,7 @@ class Mnist : public testing::Test {
   test::ScratchDirectory directory_;
 };
 
-TEST_F(Mnist, IsReadAndNormalised) {
+TEST_F(Mnist, IsReadAndNormalized) {
   const DataPair pair = load_data(spec(), 1);
   ASSERT_EQ(pair.train->size(), 3u);
   ASSERT_EQ(pair.test->size(), 2u);

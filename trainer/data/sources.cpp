@@ -28,7 +28,7 @@ DataPair load_data(std::string_view spec, std::uint64_t seed) {
   if (found == std::end(kSources)) {
     std::vector<std::string> known;
     for (const DataSource& source : kSources) known.emplace_back(source.name);
-    throw ConfigError(base::unknown_word("data", name, known));
+    throw ConfigError(base::unknown_name("data", name, known));
   }
   const bool argument = colon != std::string_view::npos;
   return found->load(std::string(argument ? spec.substr(colon + 1) : std::string_view{}), seed);

@@ -18,8 +18,8 @@ TEST(DataSources, HaveNamesOfTheirOwnAndHelp) {
 }
 
 TEST(DataSources, UnknownNamesAreRefusedWithTheClosest) {
-  expect_contains(refusal("minst:/tmp"), {"minst", "did you mean 'mnist'", "cifar10"});
-  expect_contains(refusal(""), {"unknown data"});
+  expect_contains(refusal("minst:/tmp"), {"minst", "did you mean mnist", "cifar10"});
+  expect_contains(refusal(""), {"data: unknown name"});
 }
 
 TEST(DataSources, NameTheMissingArgument) {

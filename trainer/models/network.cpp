@@ -33,7 +33,7 @@ std::shared_ptr<Network> make_network(std::string_view name, const ExampleShape&
   if (found == std::end(kModels)) {
     std::vector<std::string> known;
     for (const ModelEntry& model : kModels) known.emplace_back(model.name);
-    throw ConfigError(base::unknown_word("model", name, known));
+    throw ConfigError(base::unknown_name("model", name, known));
   }
   static std::mutex torch_generator;
   const std::lock_guard lock(torch_generator);

@@ -57,7 +57,7 @@ std::span<const ModelEntry> models();
 std::shared_ptr<Network> make_network(std::string_view name, const ExampleShape& shape,
                                       std::uint64_t seed);
 
-// Initialises the weights of convolutions by He et al. 2015 (fan out), as in the ResNet paper.
+// Initializes the weights of convolutions by He et al. 2015 (fan out), as in the ResNet paper.
 void initialise_convolutions(torch::nn::Module& module);
 
 // Throws ConfigError unless the examples are images.

@@ -9,7 +9,7 @@ namespace thinwire::strategy {
 
 // The reference has the same bits on every rank: the model before the first average, then the
 // result of the last one. Differences to it are short, so that few bits are enough (rounded to the
-// nearest level, with a norm for each 256 of them). What rounding misses stays in the model of its
+// nearest level, with a norm for each 256 of them). The rounding error stays in the model of its
 // worker, and so it is part of the next difference.
 class DifferenceAverage {
  public:

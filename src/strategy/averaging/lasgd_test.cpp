@@ -310,8 +310,8 @@ TEST(LaSgdKeys, AreRefusedByName) {
     return "accepted";
   };
   EXPECT_EQ(refusal("lasgd:period=4,max=8"), "accepted");
-  EXPECT_NE(refusal("lasgd:period=0").find("period=0"), std::string::npos);
-  EXPECT_NE(refusal("lasgd:max=soon").find("max=soon"), std::string::npos);
+  EXPECT_NE(refusal("lasgd:period=0").find("period is not allowed (0)"), std::string::npos);
+  EXPECT_NE(refusal("lasgd:max=soon").find("max is not allowed (soon)"), std::string::npos);
   EXPECT_NE(refusal("lasgd:period=9,max=8").find("below period"), std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Periods in which a strategy stops to compress, because it diverged.
+// Periods in which a strategy stops compressing, because it diverged.
 #pragma once
 
 #include <algorithm>

@@ -15,11 +15,11 @@ namespace thinwire::strategy {
 // What a rank sees, in the order of danger.
 enum class Alarm { none, growing, urgent };
 
-// What all ranks do in a step against divergence. The default is nothing.
+// The measures that all ranks take in a step against divergence. The default is none.
 struct Safeguards {
   bool clip = false;   // every worker limits the norm of its own gradient: clip()
   double density = 1;  // times as many entries are sent as otherwise, if the strategy can
-  bool dense = false;  // this step is dense, and what waits in the residuals is given up: shorten()
+  bool dense = false;  // this step is dense, and the residuals are discarded: shorten()
 };
 
 // Updates made of residuals carry gradients of old models. Where these wait too long for the

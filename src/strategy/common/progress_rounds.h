@@ -93,7 +93,7 @@ class ProgressRounds {
   std::atomic<std::uint64_t> global_samples_{0}, completed_{0}, overlapped_{0};
   std::atomic<std::uint64_t> steps_seen_{0};  // at the last turn
   std::atomic<double> mean_step_{0}, work_seconds_{0};
-  std::atomic<bool> ended_{false};  // the task does nothing anymore
+  std::atomic<bool> ended_{false};  // the task does nothing any more
 
   std::unique_ptr<Task> task_;  // last: it uses the members above
 };

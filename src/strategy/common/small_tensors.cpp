@@ -59,7 +59,7 @@ void SmallTensors::undo_put(MutFloats grads) {
   for_each([&](std::size_t i, std::size_t at) { grads[i] = means_[at]; });
 }
 
-void SmallTensors::give_back(MutFloats residual) const {
+void SmallTensors::return_gradients(MutFloats residual) const {
   for_each([&](std::size_t i, std::size_t at) { residual[i] += gradients_[at]; });
 }
 

@@ -21,8 +21,8 @@ class SmallTensors {
   void find(const Layout& layout, bool (*is_small)(const TensorSlot&) = is_vector);
 
   // Takes the gradients of small tensors, including weight decay, out of step.grads, and adds what
-  // give_back() left in the residual, which may be empty. A selection that adds its weight decay to
-  // step.grads afterwards gets 0 for these elements.
+  // return_gradients() left in the residual, which may be empty. A selection that adds its weight
+  // decay to step.grads afterwards gets 0 for these elements.
   void take(const GradientStep& step, MutFloats residual, float weight_decay);
   // Returns the gradients that were taken.
   Floats gradients() const noexcept { return gradients_; }
@@ -33,7 +33,7 @@ class SmallTensors {
   // Undoes put(), except that the means stay in grads.
   void undo_put(MutFloats grads);
   // Adds the gradients that were taken to the residual, if the exchange has failed.
-  void give_back(MutFloats residual) const;
+  void return_gradients(MutFloats residual) const;
 
   // The state that a checkpoint holds; empty without momentum.
   std::vector<float>& velocity() noexcept { return velocity_; }

@@ -69,7 +69,7 @@ void PowerSgd::begin(const StrategyContext& context) {
   const bool fresh = q_.empty();
   if (fresh) rank_.emptied(dense_steps_);
   const LowRankLayout& largest = layouts_.back();
-  first_.reserve(largest.p_numel + largest.exact_numel + kLookNumel);
+  first_.reserve(largest.p_numel + largest.exact_numel + kNormsNumel);
   own_.reserve(largest.q_numel);
   mean_.reserve(largest.q_numel);
   q_.reserve(largest.q_numel);

@@ -23,7 +23,7 @@ class PowerSgd final : public GradientStrategy {
 
   void begin(const StrategyContext& context) override;
   Update exchange(const GradientStep& step) override;
-  void give_back(const GradientStep& step) override;
+  void return_update(const GradientStep& step) override;
   CostProfile cost_profile() const override { return {.by_matrix_shape = true}; }
   std::vector<Metric> metrics() const override;
   void save(Payload& out) const override;
@@ -40,7 +40,7 @@ class PowerSgd final : public GradientStrategy {
   }
   // Returns the bytes that `rank` sends in one exchange.
   static double bytes_of(const LowRankLayout& layout, const Transport& wire, int rank);
-  void react(const GradientStep& step, const ErrorLook& look);
+  void react(const GradientStep& step, const ErrorMemoryNorms& norms);
   void use_raised_rank(const GradientStep& step);
 
   Update exchange_compressed(const GradientStep& step);
@@ -52,7 +52,7 @@ class PowerSgd final : public GradientStrategy {
   void project_back(const GradientStep& step);
   void reconstruct(const GradientStep& step);
 
-  static constexpr std::size_t kLookNumel = 2;  // norm of the error memory, and its ratio
+  static constexpr std::size_t kNormsNumel = 2;  // norm of the error memory, and its ratio
 
   static MutFloats gradient_of(const LowRankTensor& matrix, MutFloats grads) {
     return grads.subspan(matrix.gradient, matrix.shape.numel());
@@ -77,10 +77,10 @@ class PowerSgd final : public GradientStrategy {
   std::vector<float> errors_;           // g - P Q^T of all steps so far, for the matrices alone
   std::vector<float> q_;      // where the next power iteration starts; the same on every rank
   std::vector<float> first_;  // what the first all-reduce carries: P, then the exact tensors, and
-                              // kLookNumel numbers on which ranks have to agree
+                              // kNormsNumel numbers on which ranks have to agree
   std::vector<float> own_;    // Q = M^T P of this worker
   std::vector<float> mean_;   // and of all workers
-  std::vector<double> scratch_;  // for the orthonormalisation
+  std::vector<double> scratch_;  // for the orthonormalization
   struct {
     double dense_bytes = 0, bytes = 0;  // of one exchange
     double vectors = 0, replaced = 0;   // of P, and how many of them had to be replaced

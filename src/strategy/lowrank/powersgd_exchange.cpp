@@ -16,8 +16,8 @@
 namespace thinwire::strategy {
 namespace {
 
-// Steps between looks at the error memory: a run that diverges does so within tens of steps.
-constexpr std::uint64_t kLookEvery = 8;
+// Steps between observations of the error memory: a run that diverges does so within tens of steps.
+constexpr std::uint64_t kObserveEvery = 8;
 // Steps after a rise of the rank in which updates are long, because more of the error memory is
 // sent.
 constexpr std::uint64_t kRisingSteps = 8;
@@ -50,12 +50,12 @@ Update PowerSgd::exchange_compressed(const GradientStep& step) {
   std::string warning =
       guard.begin_step(step.step, std::max(guard.alarm(), divergence_.alarm), kAll);
   const bool dense = guard.safeguards().dense;
-  const bool looks = !dense && step.step % kLookEvery == 0 && step.step > dense_steps_;
-  const bool watched = looks || step.step % kWatchEvery == 0;
+  const bool observes = !dense && step.step % kObserveEvery == 0 && step.step > dense_steps_;
+  const bool watched = observes || step.step % kWatchEvery == 0;
   const double gradient = watched ? norm(step.grads) : 0;
   const std::size_t numel = layout().p_numel + layout().exact_numel;
-  first_.resize(numel + (looks ? kLookNumel : 0));
-  if (looks) {
+  first_.resize(numel + (observes ? kNormsNumel : 0));
+  if (observes) {
     constexpr double kLargest = 1e30;  // a sum over ranks must be finite
     const double errors = norm(errors_);
     const double ratio = gradient > 0 ? errors / gradient : 0;
@@ -78,14 +78,14 @@ Update PowerSgd::exchange_compressed(const GradientStep& step) {
     step.stats.residual_ratio = norm(errors_) / gradient;
   }
   if (!warning.empty() && step.wire.rank() == 0) step.warn("powersgd: " + warning);
-  if (looks) react(step, {first_[numel], first_[numel + 1]});
+  if (observes) react(step, {first_[numel], first_[numel + 1]});
   if (!warning.empty() && guard.safeguards().density > 1 && rank_.raise()) use_raised_rank(step);
   return Update::dense();
 }
 
 // Returns the approximation to the error memory, which then holds the whole matrix again. Steps
 // without compression hold back nothing.
-void PowerSgd::give_back(const GradientStep& step) {
+void PowerSgd::return_update(const GradientStep& step) {
   if (!is_compressed(step.step)) return;
   for (const LowRankTensor& matrix : layout().matrices) {
     const Floats update = gradient_of(matrix, step.grads);
@@ -101,14 +101,14 @@ void PowerSgd::give_back(const GradientStep& step) {
 }
 
 // All ranks see the same numbers, so that they raise the rank together.
-void PowerSgd::react(const GradientStep& step, const ErrorLook& look) {
-  const RankSchedule::Growth growth = rank_.observe(step.step, look);
+void PowerSgd::react(const GradientStep& step, const ErrorMemoryNorms& norms) {
+  const RankSchedule::Growth growth = rank_.observe(step.step, norms);
   if (growth == RankSchedule::Growth::calm) return;
   const bool raises = growth == RankSchedule::Growth::raised;
   const std::string text = fmt::format(
       "powersgd: the error memory keeps growing (step {}, {:.1f} times the gradient), so that the "
       "run may diverge; {}; use {}a lower learning rate",
-      step.step, look.ratio,
+      step.step, norms.ratio,
       raises ? fmt::format("the rank is now {}", rank_.rank()) : "the rank cannot rise further",
       rank_.is_automatic() ? "" : "rank=auto or ");
   // An automatic rank that rises does what it is for.

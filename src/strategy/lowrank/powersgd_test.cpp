@@ -485,7 +485,7 @@ test::StrategyRun growing_run(const std::string& spec) {
 
 TEST(PowerSgd, ARankRisesWhileTheErrorsGrowAndNothingIsLost) {
   test::StrategyRun run = growing_run("powersgd:rank=1,start=0");
-  run.steps = 32;  // until the next look, which would find that the rank cannot rise further
+  run.steps = 32;  // until the next observation, which would find that the rank cannot rise further
   const auto records = test::run_strategy(run);
   expect_agreement(records);
   EXPECT_EQ(metric(records, "rank"), 2);

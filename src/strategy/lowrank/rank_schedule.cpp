@@ -37,17 +37,18 @@ RankSchedule RankSchedule::read(base::Spec& spec) {
   return out;
 }
 
-RankSchedule::Growth RankSchedule::observe(std::uint64_t step, const ErrorLook& look) {
-  const bool high = last_norm_ > 0 && last_look_ > emptied_at_ && look.ratio > kHighRatio;
-  const float filled = high ? last_norm_ * std::sqrt(static_cast<float>(step - emptied_at_) /
-                                                     static_cast<float>(last_look_ - emptied_at_))
-                            : 0;
-  const bool jumps = high && look.norm > kJump * filled;
-  const bool grows = high && look.norm > kGrowth * filled;
-  growing_ = jumps ? kLooks : grows ? growing_ + 1 : 0;
-  last_norm_ = look.norm;
-  last_look_ = step;
-  if (growing_ < kLooks) return Growth::calm;
+RankSchedule::Growth RankSchedule::observe(std::uint64_t step, const ErrorMemoryNorms& norms) {
+  const bool high = last_norm_ > 0 && last_observation_ > emptied_at_ && norms.ratio > kHighRatio;
+  const float filled =
+      high ? last_norm_ * std::sqrt(static_cast<float>(step - emptied_at_) /
+                                    static_cast<float>(last_observation_ - emptied_at_))
+           : 0;
+  const bool jumps = high && norms.norm > kJump * filled;
+  const bool grows = high && norms.norm > kGrowth * filled;
+  growing_ = jumps ? kObservations : grows ? growing_ + 1 : 0;
+  last_norm_ = norms.norm;
+  last_observation_ = step;
+  if (growing_ < kObservations) return Growth::calm;
   return raise() ? Growth::raised : Growth::alarm;
 }
 
@@ -58,7 +59,7 @@ bool RankSchedule::raise() noexcept {
 }
 
 void RankSchedule::emptied(std::uint64_t step) noexcept {
-  emptied_at_ = last_look_ = step;
+  emptied_at_ = last_observation_ = step;
   last_norm_ = 0;
   growing_ = 0;
 }
@@ -68,7 +69,7 @@ void RankSchedule::save(base::ByteWriter& out) const {
   out.put(static_cast<std::uint32_t>(rank_));
   out.put(last_norm_);
   out.put(growing_);
-  out.put(last_look_);
+  out.put(last_observation_);
   out.put(emptied_at_);
 }
 
@@ -76,10 +77,14 @@ void RankSchedule::load(base::ByteReader& in) {
   const auto lowest = in.get<std::uint32_t>(), rank = in.get<std::uint32_t>();
   last_norm_ = in.get<float>();
   growing_ = in.get<std::uint32_t>();
-  last_look_ = in.get<std::uint64_t>();
+  last_observation_ = in.get<std::uint64_t>();
   emptied_at_ = in.get<std::uint64_t>();
-  if (last_look_ < emptied_at_) {
-    throw WireError("powersgd: the state of its rank is damaged (a look before its memory)");
+  if (last_observation_ < emptied_at_) {
+    throw WireError(
+        fmt::format("powersgd: its state is damaged (last observation at step {}, error memory "
+                    "empty since step "
+                    "{})",
+                    last_observation_, emptied_at_));
   }
   if (automatic_ && lowest == 0 && rank == 0) return;  // saved before the run began
   const bool doubled = lowest > 0 && rank % lowest == 0 && std::has_single_bit(rank / lowest);

@@ -97,7 +97,7 @@ class GRandK final : public GradientStrategy {
   }
 
   // Every worker holds back the mean, which adds up to what all of them sent.
-  void give_back(const GradientStep& step) override {
+  void return_update(const GradientStep& step) override {
     for (std::size_t i = 0; i < residual_.size(); ++i) residual_[i] += step.grads[i];
   }
 

@@ -28,7 +28,7 @@
 namespace thinwire::strategy {
 namespace {
 
-enum class Rule { give_back, paper };
+enum class Rule { return_picks, paper };
 
 constexpr Tag kOutcomeTag{7};
 
@@ -42,7 +42,7 @@ class GTopK final : public SparseStrategy {
  public:
   explicit GTopK(base::Spec& spec) : SparseStrategy(spec, {.int5 = true}) {
     static constexpr std::string_view kRules[] = {"return", "paper"};
-    rule_ = spec.choice("residual", kRules) == "paper" ? Rule::paper : Rule::give_back;
+    rule_ = spec.choice("residual", kRules) == "paper" ? Rule::paper : Rule::return_picks;
   }
 
   std::vector<Metric> metrics() const override {
@@ -76,7 +76,7 @@ class GTopK final : public SparseStrategy {
     TimedRule rule{*this, context};
     merge_.run(context.wire, result_, message::sparse_max_bytes(value_coding(), address_.numel, k),
                rule);
-    if (rule_ == Rule::give_back) pass_outcomes_on(context.wire);
+    if (rule_ == Rule::return_picks) pass_outcomes_on(context.wire);
     bool finite = true;
     timed_codec(context, [&] { finite = apply(context.grads); });
     return finite;
@@ -109,7 +109,7 @@ class GTopK final : public SparseStrategy {
     watches_partner_ = false;
     roundings_.clear();
     drops_.clear();
-    if (rule_ != Rule::give_back) {
+    if (rule_ != Rule::return_picks) {
       const auto most_merges = std::bit_width(static_cast<std::size_t>(workers_));
       drops_.reserve(2 * k * static_cast<std::size_t>(most_merges));
     }
@@ -157,7 +157,7 @@ class GTopK final : public SparseStrategy {
     if (butterfly.paired() && merge == 0) {
       // `higher` are the picks of the next rank, which takes part in no other merge and has to be
       // informed which of its picks were applied.
-      if (rule_ == Rule::give_back) {
+      if (rule_ == Rule::return_picks) {
         watches_partner_ = true;
         partner_list_ = outcomes_.size();
         outcomes_.watch(higher);

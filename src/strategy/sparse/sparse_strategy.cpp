@@ -122,7 +122,7 @@ void SparseStrategy::restore(const Record& record) {
 
 // The update is the mean over the workers: if each of them holds it back, nothing of their sum is
 // lost.
-void SparseStrategy::give_back(const GradientStep& context) {
+void SparseStrategy::return_update(const GradientStep& context) {
   restore(before_);
   if (small_dense_) small_.undo_put(context.grads);
   for (std::size_t i = 0; i < residual_.size(); ++i) residual_[i] += context.grads[i];
@@ -239,7 +239,7 @@ void SparseStrategy::give_picks_back(MutFloats grads) {
     held_back =
         overflowed ? std::copysign(std::numeric_limits<float>::max(), pick) : held_back + pick;
   }
-  if (small_dense_) small_.give_back(residual_);
+  if (small_dense_) small_.return_gradients(residual_);
   std::ranges::fill(grads, 0.0f);  // it may hold half of the result of an exchange
 }
 

@@ -23,7 +23,7 @@ class SparseStrategy : public GradientStrategy {
  public:
   void begin(const StrategyContext& context) override;
   Update exchange(const GradientStep& context) final;
-  void give_back(const GradientStep& context) final;
+  void return_update(const GradientStep& context) final;
   Selection selection() const noexcept final { return selection_; }
   SgdConfig optimizer_share(const SgdConfig& asked) const final;
   std::vector<Metric> metrics() const override;

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "transport/backends.h"
-#include "transport/farewell.h"
 #include "transport/gloo/gloo_group.h"
+#include "transport/lost_while_leaving.h"
 #include "transport/ticket_pool.h"
 
 namespace thinwire::transport {
@@ -281,7 +281,7 @@ void run_gloo(const BackendOptions& options, const Worker& worker) {
     transport.set_timeout(options.timeout);
     worker(transport);
     if (const auto loss = group->leave(options.timeout)) {
-      throw lost_at_farewell(transport, loss->rank, options.timeout, loss->reason);
+      throw lost_while_leaving(transport, loss->rank, options.timeout, loss->reason);
     }
   } catch (const TransportError& error) {
     // If this rank failed because it lost another rank, the others are to blame that rank, not this

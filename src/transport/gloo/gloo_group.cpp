@@ -32,14 +32,14 @@ GlooGroup::GlooGroup(const JoinOptions& options) : hosts_{"this process"} {
   rank_ = options.rank;
   connect(options, address);
   membership_->on_loss([this] { abort_waits(); });
-  membership_->on_question([this] { return longest_awaited(); });
+  membership_->on_query([this] { return longest_awaited(); });
   prove_to_all(options);
 }
 
 GlooGroup::~GlooGroup() {
   if (!membership_) return;
   membership_->on_loss({});
-  membership_->on_question({});
+  membership_->on_query({});
 }
 
 int GlooGroup::next_lane() {
@@ -74,7 +74,7 @@ void GlooGroup::connect(const JoinOptions& options, const std::string& address) 
                            hosts_[static_cast<std::size_t>(loss->rank)], loss->reason)
              : std::string(error.what());
     give_up(
-        loss ? loss->rank : kAnyRank, Remedy::choose_interface,
+        loss ? loss->rank : kNoRank, Remedy::choose_interface,
         fmt::format("rank {} ({}): cannot connect to all other workers from {} ({}); workers "
                     "connect to each other on TCP ports that the system chooses: open them in "
                     "the firewall, or use another network",
@@ -87,7 +87,7 @@ void GlooGroup::give_up(int peer, Remedy remedy, const std::string& reason) {
   ErrorFields fields;
   fields.rank = rank_;
   fields.peer = peer;
-  if (peer != kAnyRank) fields.host = hosts_[static_cast<std::size_t>(peer)];
+  if (peer != kNoRank) fields.host = hosts_[static_cast<std::size_t>(peer)];
   fields.operation = "join";
   fields.remedy = remedy;
   throw TransportError(TransportError::Kind::join, reason, std::move(fields));
@@ -191,7 +191,7 @@ void GlooGroup::abort_waits() {
 int GlooGroup::longest_awaited() const {
   const std::lock_guard lock(mutex_);
   const auto wait = std::ranges::find_if(waits_, [](const Wait& w) { return w.peer != kAnyRank; });
-  return wait == waits_.end() ? rendezvous::FailureDetector::kNobody : wait->peer;
+  return wait == waits_.end() ? kNoRank : wait->peer;
 }
 
 rendezvous::LostRank GlooGroup::culprit_of_break(int peer) {

@@ -1,8 +1,8 @@
 // Ranks are the processes of MPI_COMM_WORLD, started by mpirun or srun.
 //
-// MPI can be initialised once per process. The first run_mpi initialises it, and MPI_Finalize is
+// MPI can be initialized once per process. The first run_mpi initializes it, and MPI_Finalize is
 // called when the process exits. In between, run_mpi may be called any number of times, by all
-// ranks together. If the program has initialised MPI itself, it also finalizes it.
+// ranks together. If the program has initialized MPI itself, it also finalizes it.
 //
 // If a worker throws, the exception leaves run_mpi at once, without MPI_Finalize, which would wait
 // for peers that wait for this rank. The caller reports the error and ends the process with an exit
@@ -23,7 +23,7 @@
 #include <thread>
 
 #include "transport/backends.h"
-#include "transport/farewell.h"
+#include "transport/lost_while_leaving.h"
 #include "transport/mpi/mpi_transport.h"
 
 namespace thinwire::transport {
@@ -82,19 +82,19 @@ std::string library() {
   return std::string(all.substr(0, all.find_first_of(",\n")));
 }
 
-void initialise() {
-  int initialised = 0, finalized = 0, threads = MPI_THREAD_SINGLE, found = 0;
-  check(MPI_Initialized(&initialised), "MPI_Initialized");
+void initialize() {
+  int initialized = 0, finalized = 0, threads = MPI_THREAD_SINGLE, found = 0;
+  check(MPI_Initialized(&initialized), "MPI_Initialized");
   check(MPI_Finalized(&finalized), "MPI_Finalized");
   const bool failed = process.failed || process.health.stuck;
   if (finalized != 0 || failed) {
-    throw TransportError(TransportError::Kind::join, kAnyRank,
+    throw TransportError(TransportError::Kind::join, kNoRank,
                          fmt::format("transport mpi: {}; MPI cannot be started again in a process: "
                                      "start the job again",
                                      failed ? "an earlier run over MPI failed in this process"
                                             : "MPI was finalized in this process"));
   }
-  if (initialised == 0) {
+  if (initialized == 0) {
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &threads), "MPI_Init_thread");
     on_exit(finalize_mpi, nullptr);
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -166,54 +166,54 @@ std::vector<std::string> gather_hosts(MPI_Comm comm, int size, const Collective&
 
 // At the end, every rank informs rank 0 that it has finished its work; then rank 0 informs them
 // which rank is missing, if any.
-constexpr Tag kFarewell{0};
+constexpr Tag kFinished{0};
 constexpr Seconds kReplyTime{1};
 
-int collect_farewells(Transport& wire, Seconds timeout) {
+int collect_finished(Transport& wire, Seconds timeout) {
   const std::unique_ptr<Transport> answers = wire.clone_handle();  // usable if `wire` fails
   const Seconds deadline = wire.now() + timeout;
-  std::int32_t missing = kAnyRank;
+  std::int32_t missing = kNoRank;
   try {
     for (int from = 1; from < wire.size(); ++from) {
       wire.set_timeout(std::max(deadline - wire.now(), Seconds(1e-3)));
-      wire.recv(from, kFarewell, {});
+      wire.recv(from, kFinished, {});
     }
   } catch (const TransportError& error) {
     if (error.kind() != TransportError::Kind::deadline) throw;
     missing = error.peer();
   }
   for (int to = 1; to < wire.size(); ++to) {
-    if (to != missing) answers->send(to, kFarewell, std::as_bytes(std::span(&missing, 1)));
+    if (to != missing) answers->send(to, kFinished, std::as_bytes(std::span(&missing, 1)));
   }
   return missing;
 }
 
 int await_reply(Transport& wire, Seconds timeout) {
-  std::int32_t missing = kAnyRank;
-  wire.send(0, kFarewell, {});
+  std::int32_t missing = kNoRank;
+  wire.send(0, kFinished, {});
   wire.set_timeout(std::min(timeout + kReplyTime, Transport::kLongestTimeout));
-  wire.wait(wire.post_recv(0, kFarewell, std::as_writable_bytes(std::span(&missing, 1))));
+  wire.wait(wire.post_recv(0, kFinished, std::as_writable_bytes(std::span(&missing, 1))));
   return missing;
 }
 
 void leave_group(Transport& wire, Seconds timeout) {
   const int missing =
-      wire.rank() == 0 ? collect_farewells(wire, timeout) : await_reply(wire, timeout);
-  if (missing == kAnyRank) return;
-  throw lost_at_farewell(wire, missing, timeout,
-                         fmt::format("no sign of it for {:.1f} s", timeout.count()));
+      wire.rank() == 0 ? collect_finished(wire, timeout) : await_reply(wire, timeout);
+  if (missing == kNoRank) return;
+  throw lost_while_leaving(wire, missing, timeout,
+                           fmt::format("no sign of it for {:.1f} s", timeout.count()));
 }
 
 }  // namespace
 
 void run_mpi(const BackendOptions& options, const Worker& worker) {
-  initialise();
+  initialize();
   int rank = 0, size = 0;
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   require_agreement(options, rank, size);
   process.timeout = options.timeout;
-  process.health.silent = kAnyRank;
+  process.health.silent = kNoRank;
   try {
     const std::string what = fmt::format("rank {} of {}: joining", rank, size);
     const Collective joining{what, TransportError::Kind::join, options.join_timeout, rank, "join"};

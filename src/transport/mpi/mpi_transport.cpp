@@ -265,8 +265,8 @@ Received MpiTransport::do_wait(const Pending& pending, Seconds timeout) {
   while (true) {
     if (operation.failed() || health_.stuck) raise(operation);
     const int silent = health_.silent;
-    if (unlimited && silent != kAnyRank) {
-      throw PeerLost{silent, "another lane of this process has waited for it in vain",
+    if (unlimited && silent != kNoRank) {
+      throw PeerLost{silent, "another lane of this process has already timed out waiting for it",
                      operation.done};
     }
     const std::size_t matched = operation.matched, next = operation.next;

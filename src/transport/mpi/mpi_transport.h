@@ -34,7 +34,7 @@ struct Collective {
   std::string_view what;  // "rank 1 (hostname): opening a lane"
   TransportError::Kind kind = TransportError::Kind::deadline;
   Seconds timeout{0};
-  int rank = kAnyRank;                  // this rank
+  int rank = kNoRank;                   // this rank
   std::string_view operation = "lane";  // as in ErrorFields
 
   void check(int code) const;  // throws unless the code is MPI_SUCCESS
@@ -58,9 +58,9 @@ struct MpiHealth {
   // Set if a lane has memory that MPI still uses. Then no lane calls MPI again, because any call
   // might write to that memory.
   std::atomic<bool> stuck{false};
-  // The rank for which a lane last waited in vain. Lanes that wait for kLongestTimeout rely on it,
+  // The rank for which a lane last timed out. Lanes that wait for kLongestTimeout rely on it,
   // because MPI reports no peer that has stopped.
-  std::atomic<int> silent{kAnyRank};
+  std::atomic<int> silent{kNoRank};
 };
 
 class MpiTransport final : public Transport {

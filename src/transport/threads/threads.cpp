@@ -112,7 +112,7 @@ class Group {
     if (dead_) return dead_;
     if (peer == kAnyRank) {
       if (left_.size() + 1 < matchers_.size()) return std::nullopt;
-      return Lost{kAnyRank, "all other ranks have already finished"};
+      return Lost{kNoRank, "all other ranks have already finished"};
     }
     if (std::find(left_.begin(), left_.end(), peer) == left_.end()) return std::nullopt;
     return Lost{peer, "it has already finished"};

@@ -32,13 +32,13 @@ struct FaultOptions {
     base::Spec spec = base::Spec::parse(text);
     const auto found = std::find(kActions.begin(), kActions.end(), spec.name());
     if (found == kActions.end())
-      throw ConfigError(base::unknown_word("fault", spec.name(), kActions));
-    FaultOptions plan{static_cast<Action>(found - kActions.begin()),
-                      static_cast<int>(spec.integer("rank", 0, 0, size - 1)),
-                      static_cast<std::uint64_t>(spec.integer("at", 0, 0, INT64_MAX)),
-                      Seconds(spec.number("seconds", 1, 0, 1e6))};
+      throw ConfigError(base::unknown_name("fault", spec.name(), kActions));
+    FaultOptions options{static_cast<Action>(found - kActions.begin()),
+                         static_cast<int>(spec.integer("rank", 0, 0, size - 1)),
+                         static_cast<std::uint64_t>(spec.integer("at", 0, 0, INT64_MAX)),
+                         Seconds(spec.number("seconds", 1, 0, 1e6))};
     spec.reject_unused();
-    return plan;
+    return options;
   }
 };
 
@@ -50,9 +50,9 @@ struct FaultState {
 
 class Faulty final : public Transport {
  public:
-  Faulty(std::unique_ptr<Transport> inner, const FaultOptions& plan)
+  Faulty(std::unique_ptr<Transport> inner, const FaultOptions& options)
       : Transport(inner->rank(), inner->hosts(), inner->runtime()),
-        fault_(plan),
+        fault_(options),
         inner_(std::move(inner)),
         state_(std::make_shared<FaultState>()) {
     set_timeout(inner_->timeout());
@@ -130,8 +130,8 @@ class Faulty final : public Transport {
 void check_fault(std::string_view spec, int size) { FaultOptions::parse(spec, size); }
 
 std::unique_ptr<Transport> make_faulty(std::unique_ptr<Transport> inner, std::string_view spec) {
-  const FaultOptions plan = FaultOptions::parse(spec, inner->size());
-  return std::make_unique<Faulty>(std::move(inner), plan);
+  const FaultOptions options = FaultOptions::parse(spec, inner->size());
+  return std::make_unique<Faulty>(std::move(inner), options);
 }
 
 }  // namespace thinwire::transport

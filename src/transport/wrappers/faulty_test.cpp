@@ -182,11 +182,11 @@ TEST(Faulty, RefusesBadSpecsBeforeAnythingStarts) {
                          run_pair(fault, [](Transport&) { FAIL() << "started"; });
                        }).what());
   };
-  EXPECT_TRUE(test::has(refusal("krill:rank=1"), "unknown fault 'krill': did you mean 'kill'?"));
-  EXPECT_TRUE(test::has(refusal("drop:rank=2"), "drop: rank=2 is not valid: allowed is 0 ... 1"));
-  EXPECT_TRUE(test::has(refusal("drop:at=-1"), "at=-1 is not valid"));
   EXPECT_TRUE(
-      test::has(refusal("stall:second=1"), "unknown key 'second': did you mean 'seconds'?"));
+      test::has(refusal("krill:rank=1"), "fault: unknown name (krill); did you mean kill?"));
+  EXPECT_TRUE(test::has(refusal("drop:rank=2"), "drop: rank is not allowed (2); use 0 ... 1"));
+  EXPECT_TRUE(test::has(refusal("drop:at=-1"), "at is not allowed (-1)"));
+  EXPECT_TRUE(test::has(refusal("stall:second=1"), "unknown key (second); did you mean seconds?"));
   EXPECT_TRUE(test::has(refusal("drop:"), "does not start with a key"));
 }
 

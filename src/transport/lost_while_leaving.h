@@ -11,20 +11,19 @@
 
 namespace thinwire::transport {
 
-inline TransportError lost_at_farewell(const Transport& wire, int missing, Seconds waited,
-                                       std::string_view reason) {
+inline TransportError lost_while_leaving(const Transport& wire, int missing, Seconds waited,
+                                         std::string_view reason) {
   ErrorFields fields;
   fields.rank = wire.rank();
   fields.peer = missing;
   fields.host = wire.host(missing);
   fields.operation = "leave";
   fields.seconds = waited;
-  return {
-      TransportError::Kind::lost,
-      fmt::format("rank {} ({}): lost rank {} ({}) while waiting for its farewell: {}; all work "
-                  "of this rank is done",
-                  wire.rank(), wire.host(wire.rank()), missing, wire.host(missing), reason),
-      std::move(fields)};
+  return {TransportError::Kind::lost,
+          fmt::format("rank {} ({}): lost rank {} ({}) while leaving the group: {}; all work "
+                      "of this rank is done",
+                      wire.rank(), wire.host(wire.rank()), missing, wire.host(missing), reason),
+          std::move(fields)};
 }
 
 }  // namespace thinwire::transport
