@@ -95,7 +95,7 @@ JsonOptions::JsonOptions(const char* text, std::string object) : object_(std::mo
 }
 
 const json* JsonOptions::find(const std::string& key) {
-  known_.push_back(key);
+  if (std::ranges::find(known_, key) == known_.end()) known_.push_back(key);
   const auto found = json_.find(key);
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
