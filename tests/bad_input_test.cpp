@@ -41,7 +41,7 @@ TEST(BadInput, AbsurdSizes) {
   for (const Mistake& mistake : std::initializer_list<Mistake>{
            {{"bench", "allreduce", "--workers", "99999"}, "--workers 99999: at most 1024"},
            {{"bench", "allreduce", "--numel", "1000000M"}, "--numel: 1000000000000 floats"},
-           {{"\xff\xfe"}, "unknown command"},
+           {{"\xff\xfe"}, "command: unknown name"},
        }) {
     expect_refused(mistake);
   }
