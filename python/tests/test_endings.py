@@ -104,7 +104,8 @@ def test_sys_exit_in_a_block_is_an_end_or_a_failure() -> None:
 def test_a_process_of_torch_multiprocessing_tells_its_exception() -> None:
     with Ranks("failing_rank.py", "spawn", size=1) as ranks:
         assert ranks.wait(LONG) == [1], ranks.all_output()
-        assert re.search(r"rank 0 lost: .*ValueError: a mistake of the program", ranks.output(0))
+        found = re.search(r"rank 0 lost: .*ValueError: a mistake of the program", ranks.output(0))
+        assert found, ranks.all_output()
 
 
 def test_close_has_a_deadline() -> None:

@@ -49,7 +49,9 @@ class Group:
         try:
             _library.status("tw_group_join", _to_json(options), ctypes.byref(handle))
         except BaseException:
-            if not handle.value and options.get("master_socket", -1) >= 0:
+            if handle.value:  # an interrupt came when the group had been made
+                _library.status("tw_group_close", handle.value)
+            elif options.get("master_socket", -1) >= 0:
                 os.close(options["master_socket"])
             raise
         self._handle = handle.value

@@ -231,9 +231,8 @@ class GradientExchange(Wire):
             if self._failure is None:
                 self._exchange_bucket(bucket, self._held[-1])
         except Exception as error:
-            is_alive = isinstance(error, ConfigError) and self._is_between_steps
-            if self._ddp_waits and not is_alive:
-                raise  # another rank may have failed, for which DistributedDataParallel would wait
+            if self._ddp_waits:
+                raise  # DistributedDataParallel would wait for ranks that wait in the exchange
             self._failure = error
         if bucket.is_last():
             if self._failure is not None:
@@ -346,6 +345,7 @@ class GradientExchange(Wire):
         )
 
     def _close_sessions(self) -> None:
+        super()._close_sessions()
         if self._means is not None:
             self._means.close()
 

@@ -32,20 +32,23 @@ def world_size(process_group: Optional[Any]) -> int:
 
 def join_group(join: JoinOptions) -> _group.Group:
     """Called by all ranks together. Raises JoinError if not all ranks join in time."""
-    global _joined_by_variables
     deadline = time.monotonic() + join.join_timeout
     options: Dict[str, Any] = {"timeout": join.timeout}
     if join.network:
         options["network"] = join.network
-    if dist.is_available() and dist.is_initialized():
+    has_process_group = dist.is_available() and dist.is_initialized()
+    if has_process_group:
         store = _StoreExchange(join.process_group, deadline, join.join_timeout)
         options.update(_through_process_group(store))
     else:
         options.update(_through_variables(os.environ))
-        _joined_by_variables += 1
     options["interface"] = os.environ.get("GLOO_SOCKET_IFNAME", "")
     options["join_timeout"] = max(1.0, deadline - time.monotonic())
-    return _group.Group(**options)
+    group = _group.Group(**options)
+    if not has_process_group:
+        global _joined_by_variables
+        _joined_by_variables += 1  # only now: after a failure all ranks try the same port again
+    return group
 
 
 class _StoreExchange:
@@ -56,7 +59,7 @@ class _StoreExchange:
 
     Every rank writes its question with a fresh number, under a key that is always the same. So
     ranks find each other again after a call that failed on some of them. Rank 0 answers under a key
-    with the number of the question. Keys are deleted after use: the answer contains a secret.
+    with the number of the question, which is deleted after use: it contains a secret.
     """
 
     def __init__(self, process_group: Optional[Any], deadline: float, limit: float) -> None:
@@ -90,7 +93,8 @@ class _StoreExchange:
                     self._answer_all(answer)
                 return self._wait_for_answer(number)
             finally:
-                self._delete(own)
+                # The question itself stays: rank 0 may be about to read it, and would wait for it.
+                self._delete_mark(own)
         except RuntimeError as error:
             if isinstance(error, Error):
                 raise
@@ -114,8 +118,8 @@ class _StoreExchange:
         keys = [self._question_key(rank) for rank in range(self.size)]
         self._poll(lambda: all(map(self._has, keys)))
         messages = [json.loads(self._store.get(key)) for key in keys]
-        for key in keys[1:]:  # so that the next call does not answer them again
-            self._delete(key)
+        for key in keys:  # so that the next call does not answer them again
+            self._delete_mark(key)
         result = answer([message["question"] for message in messages])
         for message in messages:
             self._write(f"{self._name}/answer/{message['number']}", result)
@@ -136,8 +140,14 @@ class _StoreExchange:
         return bool(self._store.add(key + "/is_here", 0))
 
     def _delete(self, key: str) -> None:
+        self._delete_mark(key)
+        self._delete_key(key)
+
+    def _delete_mark(self, key: str) -> None:
+        self._delete_key(key + "/is_here")
+
+    def _delete_key(self, key: str) -> None:
         try:
-            self._store.delete_key(key + "/is_here")
             self._store.delete_key(key)
         except (RuntimeError, NotImplementedError):
             pass  # the store has ended

@@ -47,7 +47,8 @@ def refuse_steps_that_cannot_be_averaged(wrapper: Any, optimizer: torch.optim.Op
     if wrapper is not optimizer and is_enabled(getattr(wrapper, "scaler", None)):
         raise ConfigError(
             f"thinwire: {type(wrapper).__name__} with a GradScaler keeps the step() that "
-            f"{name} had before average(); use bfloat16, or a GradScaler of your own"
+            f"{name} had before average(); use bfloat16, or a GradScaler of your own with "
+            "scaler.step(optimizer.optimizer)"
         )
 
 

@@ -213,6 +213,12 @@ class GradientSteps:
                 "exchange keeps none; use the same options of DistributedDataParallel "
                 "(find_unused_parameters, static_graph) and the same types of parameters"
             )
+        buffer = self.undelivered
+        fits = buffer is None or undelivered is None or undelivered.numel() == buffer.flat.numel()
+        if not fits or len(state["known"]) != len(self._is_known):
+            raise ConfigError(
+                "thinwire: the saved state has other shapes than the parameters of this model"
+            )
         if self.undelivered is not None:
             self.undelivered.flat.zero_()
             if undelivered is not None:

@@ -59,6 +59,7 @@ class Wire:
 
     def __init__(self, layout: Layout, spec: str, join: JoinOptions) -> None:
         self.spec = spec
+        self._gathering: Optional[SmallMeans] = None
         self._layout = layout
         self._process = os.getpid()
         self._session: Optional[_group.Session] = None
@@ -135,11 +136,10 @@ class Wire:
 
         The caller aborts if it fails.
         """
-        means = SmallMeans(self._group, "a number of each rank", self.size)
+        if self._gathering is None:  # kept: a group has a limited number of sessions
+            self._gathering = SmallMeans(self._group, "a number of each rank", self.size)
         own = [value * self.size if rank == self.rank else 0.0 for rank in range(self.size)]
-        values = means(own)
-        means.close()
-        return values
+        return self._gathering(own)
 
     def _saved_state(self) -> Dict[str, Any]:
         session = self._require_session()
@@ -252,6 +252,8 @@ class Wire:
 
     def _close_sessions(self) -> None:
         """Closes the further sessions of the group."""
+        if self._gathering is not None:
+            self._gathering.close()
 
     def _forget(self) -> None:
         _open_wires.pop(self, None)
