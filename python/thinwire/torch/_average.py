@@ -61,6 +61,11 @@ def average(
     The other arguments are those of attach(). A GradScaler needs no argument: its step() calls
     that of the optimizer in every step, and a rank without finite gradients applies none.
     """
+    if not isinstance(unwrapped(optimizer), torch.optim.Optimizer):
+        raise ConfigError(
+            "thinwire: the second argument of average(model, optimizer, spec) is no optimizer "
+            f"({type(optimizer).__name__})"
+        )
     model = without_compile(model)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise ConfigError(

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import torch
 
 from thinwire._errors import ConfigError, UsageError
-from thinwire._group import Session
+from thinwire._group import Session, log
 from thinwire.torch import _ddp, _specs
 from thinwire.torch._buffers import HostMemory, Layout
 from thinwire.torch._join import world_size
@@ -153,6 +153,12 @@ class GradientExchange(Wire):
         _attached[trained.model] = self
         if self._hook_state is not None:
             self._hook_state.exchange = self
+        if self.rank == 0 and run["steps"] == 0 and _specs.has_automatic_density(spec):
+            log.warning(
+                "thinwire: steps= is not given, so that density=auto of '%s' is 0.01, which is too "
+                "low for runs of less than about 1000 steps; pass steps= to attach()",
+                spec,
+            )
 
     def _open(self, trained: TrainedModel) -> None:
         """Makes the models of all ranks equal, and begins the run."""

@@ -39,7 +39,9 @@ def number(name: str, value: Any) -> Any:
     try:
         found = float(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"thinwire: {name} is no number ({value!r})") from None
+        found = None
+    if found is None or isinstance(value, str):
+        raise ConfigError(f"thinwire: {name} is no number ({value!r})")
     is_whole = math.isfinite(found) and found == int(found)
     if not math.isfinite(found) or found < 0 or (name in _WHOLE and not is_whole):
         kind = "whole number" if name in _WHOLE else "number"

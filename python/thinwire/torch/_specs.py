@@ -47,6 +47,12 @@ def check_strategy(spec: str, size: int, wanted: str, other: str) -> str:
     return str(info["sync_mode"])
 
 
+def has_automatic_density(spec: str) -> bool:
+    """Returns whether the density follows from the length of the run."""
+    name = spec.partition(":")[0]
+    return name in ("topk", "gtopk", "ps") and keys_of(spec).get("density", "auto") == "auto"
+
+
 def check_steps_per_epoch(spec: str, steps_per_epoch: float) -> None:
     """Raises ConfigError if the strategy needs the length of an epoch and it is not known."""
     warmup = keys_of(spec).get("warmup", "auto")

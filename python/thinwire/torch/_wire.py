@@ -166,10 +166,11 @@ class Wire:
         }
         for name, value in own.items():
             if state.get(name) != value:
-                shown = ("other parameters",) if name == "names" else (state.get(name), value)
+                differs = f"{name} is {state.get(name)!r} there and {value!r} here"
                 raise ConfigError(
-                    f"thinwire: the saved state has another {name} {shown}; every rank loads the "
-                    "state that it saved, with the same strategy and number of ranks"
+                    "thinwire: the saved state is of another exchange "
+                    f"({'other parameters' if name == 'names' else differs}); every rank loads "
+                    "the state that it saved, with the same strategy and number of ranks"
                 )
         saved: torch.Tensor = state["state"].to("cpu", torch.uint8).contiguous()
         return saved
