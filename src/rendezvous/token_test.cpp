@@ -113,7 +113,7 @@ TEST_F(Rendezvous, ManySilentStrangersDoNotKeepRanksOut) {
   auto first = join(zero);
   const Deadline soon = deadline_in(test::kPatience);
   std::vector<Socket> strangers;
-  const std::size_t most = RendezvousRules().most_strangers + 2 * 2;
+  const std::size_t most = RendezvousRules().most_strangers + 4;  // two for each rank
   while (strangers.size() < most + 20) strangers.push_back(connect_to("127.0.0.1", port_, soon));
   FrameReader reader(1000);
   EXPECT_THROW(read_frame(strangers.front(), reader, soon), WireError)
